@@ -1,4 +1,4 @@
-"""ClaimSize: how many messages one claim of a receiver set may have. No await here.
+"""ClaimSize: how many messages one claim of a receiver set, or one page of a broadcast, may have. No await here.
 
 The size of a message is not known before it is read. So the first claims are small, and each that leases something
 lets the next one have GROWTH times as many, as far as their rows are expected to fit into CLAIM_BYTES_MAX.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.queue import Message
+from engine.model.queue import Message, TextValue
 
 CLAIM_MAX = 1000
 """Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
@@ -58,8 +58,17 @@ class ClaimSize:
         """Expect rows of this size; the expectation rises at once and falls slowly."""
         if messages:
             some = messages[:: -(-len(messages) // _SIZE_SAMPLES_MAX)]
-            mean = sum([len(value) for m in some for value in m.values if value is not None]) / len(some)
-            self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
+            self._expect([message.values for message in some])
+
+    def page(self, rows: Sequence[Sequence[TextValue]]) -> None:
+        """A page has been read, in which these rows are wanted."""
+        if rows:
+            self._expect(rows[:: -(-len(rows) // _SIZE_SAMPLES_MAX)])
+        self._allowed = min(CLAIM_MAX, self._allowed * GROWTH)
+
+    def _expect(self, rows: Sequence[Sequence[TextValue]]) -> None:
+        mean = sum([len(value) for row in rows for value in row if value is not None]) / len(rows)
+        self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
 
     def failed(self, count: int) -> None:
         """A claim of so many messages has failed as a whole, and a smaller one may succeed."""

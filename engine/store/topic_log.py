@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from engine.backend.base import StoreConnection, StorePool
+from engine.backend.base import Statement, StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec
@@ -32,7 +32,7 @@ from engine.store.gate import check_new
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.feed import FeedRequest, TopicState
-from engine.store.operations.lease import Terms
+from engine.store.operations.lease import Terms, answer_max
 from engine.store.operations.retained_for_groups import read_extent
 from engine.store.operations.retention import retain
 from engine.store.operations.sequence import sequencing
@@ -301,6 +301,13 @@ def _rows(
     whole = f"SELECT {dialect.selected(topic.columns)} FROM {dialect.gate.of(topic)}"
     sql = f"{whole} WHERE {by} IN ({placeholders(len(values))})"
     if condition is None:
-        return connection.query_text(f"{sql} ORDER BY {by}", values, topic.columns)
+        return _bounded(connection, f"{sql} ORDER BY {by}", values, topic)
     with connection.reading(condition.settings):
-        return connection.query_text(f"{sql} AND {is_true(condition)} ORDER BY {by}", values, topic.columns)
+        return _bounded(connection, f"{sql} AND {is_true(condition)} ORDER BY {by}", values, topic)
+
+
+def _bounded(
+    connection: StoreConnection, sql: str, values: Sequence[int], topic: TopicSpec
+) -> list[tuple[TextValue, ...]]:
+    """The rows of a SELECT of so many messages. Raises AnswerTooLarge where fewer of them are to be read."""
+    return connection.run((Statement(sql, values, topic.columns, answer_max(values)),))[0].rows

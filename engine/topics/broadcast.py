@@ -20,7 +20,8 @@ from dataclasses import replace
 from engine.clock import DatabaseTime
 from engine.context import EngineContext
 from engine.delivery.subscription import check_request, project
-from engine.model.errors import STALE_CATALOG, BackendError, EngineError, is_transient
+from engine.model.claim_size import ClaimSize
+from engine.model.errors import STALE_CATALOG, AnswerTooLarge, BackendError, EngineError, is_transient
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
@@ -34,7 +35,7 @@ from engine.model.queue import (
 from engine.model.topics import GroupPosition, to_check
 
 PAGE = 1000
-"""Messages read at once, and the most in a batch."""
+"""Messages read at once at most, and the most in a batch: fewer where they are large (engine.model.claim_size)."""
 
 POSTPONED_MAX = 100_000
 """Messages that a reader remembers because they are scheduled for later: about 15 MB."""
@@ -59,6 +60,7 @@ class _LogCursor:
         self._check_at = 0.0  # when the holes are compared with the open transactions again
         self._read_ns = 0  # the database's time as of the last page
         self._time = DatabaseTime(context.clock)
+        self._size = ClaimSize()
 
     def reconfigure(self, topic: TopicSpec) -> None:
         """The topic's table or options changed. Not while it reads."""
@@ -80,13 +82,19 @@ class _LogCursor:
             self.position = replace(self.position, holes=holes)
         while self._postponed and self._time.is_past(self._postponed[0][0]):
             if due := await self._read_due(room):
-                return due  # else they were deleted meanwhile
+                return due
         condition = self._condition
-        examined = room if condition is None else PAGE  # few of them may fit
         while not self.closed:
             if complete:
                 self.position = replace(self.position, holes=())
-            page = await context.work.run(context.store.topics.read(self._topic, self.position, examined, condition))
+            examined = min(room if condition is None else PAGE, self._size.limit)  # of a condition, few may fit
+            reading = context.store.topics.read(self._topic, self.position, examined, condition)
+            try:
+                page = await context.work.run(reading)
+            except AnswerTooLarge:
+                self._size.failed(examined)
+                continue
+            self._size.page(page.rows)
             at_the_end, self.position = page.position == self.position, page.position
             self._read_ns = page.now_ns
             self._time.observe_time(page.now_ns)
@@ -103,11 +111,16 @@ class _LogCursor:
         return bool(holes) and (late or to_check(holes, self._read_ns, self._read_ns))
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
-        """Postponed messages that are due."""
+        """Postponed messages that are due; none where they were deleted, or are too many to be read at once."""
         now_ns = self._time.now_ns() or 0
-        due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
+        due = [entry for entry in heapq.nsmallest(min(room, self._size.limit), self._postponed) if entry[0] <= now_ns]
         ids = [id_ for _, id_ in due]
-        rows = await self._context.work.run(self._context.store.topics.rows(self._topic, ids, self._condition))
+        try:
+            rows = await self._context.work.run(self._context.store.topics.rows(self._topic, ids, self._condition))
+        except AnswerTooLarge:
+            self._size.failed(len(ids))
+            return []
+        self._size.page(rows)
         for _ in due:  # only now: what could not be read is read again
             heapq.heappop(self._postponed)
         return rows

@@ -15,9 +15,10 @@ from memory_topics import TOPIC, LogRow, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import Receiver, World, world
 
-from engine.model import topics
+from engine.model import claim_size, topics
 from engine.model.commit_report import CommitReport
 from engine.model.errors import (
+    AnswerTooLarge,
     BackendError,
     BackendUnavailable,
     EngineError,
@@ -197,11 +198,51 @@ async def test_words_of_commits_that_were_missed_have_it_look() -> None:
         assert reader.ids == [1]
 
 
+@in_virtual_time
+async def test_pages_of_large_messages_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_size, "CLAIM_BYTES_MAX", 4000)
+    async with topic_world() as w:
+        w.store.topics.add(*(LogRow(id_, payload="x" * 1000) for id_ in range(1, 41)))
+        reader = await result(w)
+        assert reader.ids == list(range(1, 41))
+        assert [len(batch.rows) for batch in reader.batches] == [16, *(3,) * 8]
+
+
+@in_virtual_time
+async def test_messages_that_became_large_are_read_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with topic_world() as w:
+        sizes: list[int] = []
+        read, rows = w.store.topics.read, w.store.topics.rows
+
+        async def bounded(topic: Any, position: Any, limit: int, condition: None = None) -> Any:
+            sizes.append(limit)
+            if limit > 4 and position.offset >= 16:
+                raise AnswerTooLarge(1 << 20)
+            return await read(topic, position, limit, condition)
+
+        async def bounded_rows(topic: Any, ids: list[int], condition: None = None) -> Any:
+            if len(ids) > 4:
+                raise AnswerTooLarge(1 << 20)
+            return await rows(topic, ids, condition)
+
+        monkeypatch.setattr(w.store.topics, "read", bounded)
+        monkeypatch.setattr(w.store.topics, "rows", bounded_rows)
+        w.store.topics.fill(range(1, 21))
+        assert (await result(w)).ids == list(range(1, 21))
+        assert sizes[:4] == [16, 64, 16, 4]
+        reader = await reads(w, LATEST)
+        await commit(w, *(LogRow(id_, later(w, 900)) for id_ in range(21, 31)))
+        await pass_time(1000)
+        assert sorted(reader.ids) == list(range(21, 31))
+
+
 # --- how a result ends by itself
 
 
 @in_virtual_time
-@pytest.mark.parametrize(("count", "batches"), [(0, []), (3, [3]), (PAGE, [PAGE]), (2 * PAGE + 1, [PAGE, PAGE, 1])])
+@pytest.mark.parametrize(
+    ("count", "batches"), [(0, []), (3, [3]), (80, [16, 64]), (2 * PAGE + 337, [16, 64, 256, PAGE, PAGE, 1])]
+)
 async def test_nowait_returns_all_that_is_there(count: int, batches: list[int]) -> None:
     async with topic_world() as w:
         w.store.topics.fill(range(1, count + 1))
