@@ -101,19 +101,19 @@ def _insert(reader: StrictReader) -> LimitedStatement | None:
     while reader.accept_any("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE"):
         pass
     reader.accept("INTO")
-    name = take_table(reader)
+    name, foreign = take_table(reader), set[str]()
     if reader.accept("SET"):
-        _take_assignments(reader, _INSERTED, None)
+        _take_assignments(reader, _INSERTED, None, foreign)
     else:
         if reader.accept_symbol(b"(") and not reader.accept_symbol(b")"):
-            _take_names(reader)
+            _take_names(reader, foreign)
             reader.take_symbol(b")")
         if not reader.accept_any("VALUES", "VALUE"):
             return None
         _take_rows(reader)
     if reader.accept("RETURNING") and not reader.accept_symbol(b"*"):
-        _take_names(reader)
-    return QueueStatement(Act.ENQUEUE, name)
+        _take_names(reader, foreign)
+    return QueueStatement(Act.ENQUEUE, name, frozenset(foreign))
 
 
 def take_name(reader: StrictReader) -> str:
@@ -129,11 +129,17 @@ def take_table(reader: StrictReader) -> Name:
     return Name(first, take_name(reader)) if reader.accept_symbol(b".") else Name(None, first)
 
 
-def _take_names(reader: StrictReader) -> None:
+def _take_names(reader: StrictReader, foreign: set[str]) -> None:
     while True:
-        take_name(reader)
+        _add_foreign(take_name(reader), foreign)
         if not reader.accept_symbol(b","):
             return
+
+
+def _add_foreign(column: str, foreign: set[str]) -> None:
+    """Servers differ in which other letters are the same as those of `id`: a name with such must be a column's own."""
+    if not column.isascii():
+        foreign.add(column.lower())
 
 
 def _take_rows(reader: StrictReader) -> None:
@@ -146,13 +152,15 @@ def _take_rows(reader: StrictReader) -> None:
 
 
 def _take_assignments(
-    reader: StrictReader, words: frozenset[str], only: frozenset[str] | None
+    reader: StrictReader, words: frozenset[str], only: frozenset[str] | None, foreign: set[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """`column = value, ...`; the columns that the values use, and those of them whose values that reveals. `only`: if
-    set, only these may be assigned."""
+    set, only these may be assigned. `foreign`: gets those that are assigned and not written in ASCII."""
     used, revealed = set[str](), set[str]()
     while True:
-        column = take_name(reader).lower()
+        column = take_name(reader)
+        _add_foreign(column, foreign)
+        column = column.lower()
         if only is not None and column not in only:
             raise Unreadable
         reader.take_symbol(b"=")
@@ -212,7 +220,7 @@ def _update(reader: StrictReader) -> LimitedStatement | None:
     if reader.word == "FORCE":
         _take_by_key(reader)
     reader.take("SET")
-    used, revealed = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
+    used, revealed = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS, set())
     return _settles(name, (clauses := _take_clauses(reader, name)) | used, clauses | revealed)
 
 

@@ -96,15 +96,11 @@ def explicit_ids(sql: bytes, columns: Sequence[str], id_: str = "id", *, backsla
 def _names(reader: StrictReader) -> list[str]:
     names: list[str] = []
     while not reader.accept_symbol(b")"):
-        name = _lower(reader.take_name())
+        name = reader.take_name().lower()
         if not reader.accept_symbol(b"."):
             names.append(name)
         reader.accept_symbol(b",")
     return names
-
-
-def _lower(name: str) -> str:
-    return name.lower().replace("\u0307", "")  # as MySQL has it: an I with a dot above is an i
 
 
 class _Values:
@@ -135,7 +131,7 @@ class _Values:
     def assignments(self, id_: str) -> None:
         """`column = value, ...`."""
         while True:
-            name = _lower(self._reader.take_name())
+            name = self._reader.take_name().lower()
             self._reader.take_symbol(b"=")
             self._value(is_id=name == id_)
             if not self._reader.accept_symbol(b","):

@@ -167,11 +167,23 @@ def test_prepared(limited, accounts, number):
     goes_on(root, q)
 
 
-@pytest.mark.parametrize("text", [*HIDDEN, "INSERT INTO {q} (`\u0130d`, body) VALUES ({n}, 'x')"])
+@pytest.mark.parametrize("text", HIDDEN)
 def test_it_cannot_hide_an_id(accounts, text):
-    """An I with a dot above is an i in the name of a column, for MySQL."""
     root, web, q = accounts
     assert web.error(text.format(q=q, n=(1 << 63) - 1))[0] == 1366
+    goes_on(root, q)
+
+
+@pytest.mark.parametrize("id_", ["\u0130d", "\u0131d", "\u00edd", "i\u1e0b", "id\u0301"])
+def test_letters_that_a_server_takes_for_those_of_id(accounts, id_):
+    """Each server has its own: a name that is not in ASCII must be a column's as it is written."""
+    root, web, q = accounts
+    root(f"ALTER TABLE {q} ADD COLUMN größe INT")
+    root(f"ALTER QUEUE {q} SET (ack_wait = '1m')")  # it is read again
+    for text in ("(body, `{id_}`) VALUES ('x', {n})", "SET body = 'x', `{id_}` = {n}"):
+        assert web.error(f"INSERT INTO {q} {text.format(id_=id_, n=(1 << 63) - 1)}")[0] == 1054
+    assert web(f"INSERT INTO {q} (`größe`, body) VALUES (5, 'x')") == 1
+    assert web(f"INSERT INTO {q} SET `Größe` = 5") == 1
     goes_on(root, q)
 
 
@@ -290,6 +302,8 @@ def test_who_may_only_publish_cannot_use_up_a_topic(limited, publishers, column,
         for text in texts:
             assert wire.command(PREPARE, text.encode()).errno == 1235, text
             assert value == "?" or wire.query(text).errno == 1235, text
+    for foreign in ("\u0131d", "queuegate_\u017feq"):
+        assert web.error(f"INSERT INTO {t} (`{foreign}`, body) VALUES (5, 'x')")[0] == 1054
     assert web(f"INSERT INTO {t} VALUES ({', '.join(['DEFAULT'] * len(shown))})") == 1
     assert web(f"INSERT INTO {t} (id, body) VALUES (NULL, 'x'), (NULL, 'y')") == 2
     assert web(f"INSERT INTO {t} SET body = 'a;b', id = NULL") == 1
