@@ -13,7 +13,7 @@ from engine.model.errors import BackendError, EngineError
 from engine.model.queue import Condition, QueueName, TopicSpec
 from proxy.rights.variables import without_parsing_modes
 from proxy.session.session import ClientSession
-from proxy.upstream.base import accepted, collected
+from proxy.upstream.base import QUESTION, accepted, collected
 from proxy.upstream.repeats import stands_alone
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.grammar.condition_words import missing_functions
@@ -69,9 +69,12 @@ async def ask(session: ClientSession, sql: str, lock_seconds: int | None = None)
     if stands_alone(upstream.status) or not readable or not (pins.mariadb or pins.hints):
         await accepted(upstream, pins.waiting(sql, lock_seconds))
         return
-    text = string_literal(sql, backslash_escapes=not session.no_backslash_escapes)
-    await accepted(upstream, f"PREPARE queuegate_question FROM {text}")
-    await accepted(upstream, "DEALLOCATE PREPARE queuegate_question")
+    # MariaDB's setting is for the PREPARE; a hint of MySQL holds while its statement is prepared.
+    within = sql if pins.mariadb else pins.waiting(sql, lock_seconds)
+    text = string_literal(within, backslash_escapes=not session.no_backslash_escapes)
+    prepare = f"PREPARE {QUESTION} FROM {text}"
+    await accepted(upstream, pins.waiting(prepare, lock_seconds) if pins.mariadb else prepare)
+    await accepted(upstream, f"DEALLOCATE PREPARE {QUESTION}")
 
 
 async def server_condition(

@@ -19,6 +19,9 @@ RESULTS_CHARSET = "SELECT @@character_set_results"
 """The statement by which `collect` reads the character set of results. An upstream that knows it need not query the
 database."""
 
+QUESTION = "queuegate_question"
+"""The name under which `collect` prepares a statement for its answer alone, and deallocates it at once."""
+
 NOT_BASE_TABLE = 1347
 """ER_WRONG_OBJECT: in this session something else has the name of a table."""
 

@@ -30,7 +30,7 @@ from proxy.rights.kinds import LimitedStatement, QueueStatement
 from proxy.rights.statements import read
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
-from proxy.upstream.base import RESULTS_CHARSET
+from proxy.upstream.base import QUESTION, RESULTS_CHARSET
 from proxy.upstream.fast_path import RelayListener
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.lazy_connection import STATEMENTS, LazyConnection, may_set, unknown_statement
@@ -46,6 +46,9 @@ _PINS = re.compile(
 )
 """What StatementPins puts before a statement, exactly; for texts of the proxy's own alone."""
 _STATEMENT_ID_AT = HEADER_BYTES + 1  # in the answer to COM_STMT_PREPARE
+_LEAVING_NOTHING_OURS = re.compile(
+    rb"(?:SELECT|SHOW|(?:DEALLOCATE )?PREPARE " + QUESTION.encode() + rb")\b", re.IGNORECASE
+)
 _LEAVING_NOTHING = frozenset((Commands.COM_PING, Commands.COM_INIT_DB, Commands.COM_RESET_CONNECTION))
 
 
@@ -168,8 +171,7 @@ class LazyUpstream:
             # Not every caller would report a missing answer to the client.
             raise BackendLost(result.message.removeprefix(LOST))
         plain = _PINS.sub(rb"\1", sql.encode("utf-8", "surrogateescape"))
-        reads_only = plain.split(maxsplit=1)[0].upper() in (b"SELECT", b"SHOW")
-        leaves_nothing = reads_only or isinstance(read(plain), QueueStatement)
+        leaves_nothing = _LEAVING_NOTHING_OURS.match(plain) is not None or isinstance(read(plain), QueueStatement)
         connection.after(opened, pins=not leaves_nothing)
         return result
 

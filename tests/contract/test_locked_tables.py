@@ -90,6 +90,28 @@ def test_a_stream_in_a_transaction_leaves_the_table_to_others(sql, queue, around
     assert opened.wait(1) == [(7,)]
 
 
+@pytest.mark.parametrize("how", ["", "WHERE n > 0"])
+def test_a_result_in_a_transaction_does_not_wait_behind_an_alter(sql, queue, around, connect, how):
+    """The ALTER waits for a transaction that has read the table, and everything else waits for the ALTER."""
+    q, receiver = queue("n INT"), connect()
+    around("BEGIN")
+    around.rows(f"SELECT n FROM {q}")
+    receiver("BEGIN")
+    before = receiver.value("SELECT @@lock_wait_timeout")
+    with ThreadPoolExecutor(1) as pool:
+        altered = pool.submit(sql, f"ALTER TABLE {q} ADD COLUMN m INT")
+        try:
+            wait_until(lambda: _waiting(around), what="the ALTER to wait")
+            began = time.monotonic()
+            assert receiver.error(f"SELECT n FROM STREAM {q} {how} LIMIT 1 NOWAIT")[0] == LOCK_WAIT
+            assert time.monotonic() - began < scaled(12)
+        finally:
+            around("COMMIT")
+        altered.result(scaled(20))
+    assert receiver.value("SELECT @@lock_wait_timeout") == before
+    assert receiver.rows(f"SELECT n FROM STREAM {q} {how} LIMIT 1 NOWAIT") == []
+
+
 def test_an_empty_result_beside_a_lock_that_does_not_matter(sql, queue, connect):
     """A row that another has locked is passed over, and nothing else is due."""
     q = queue("n INT")

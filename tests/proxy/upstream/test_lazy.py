@@ -16,8 +16,8 @@ from proxy.upstream.lazy import LazyUpstream
 from proxy.upstream.opener import OpenUpstream
 
 
-async def pinned(relay: Relay) -> LazyUpstream:
-    """With the relay as its connection to the database, on which it has left something."""
+async def lazy_before(relay: Relay) -> LazyUpstream:
+    """With the relay as its connection to the database."""
     opened = OpenUpstream(relay.upstream, 7, True, lambda: None)
 
     async def open_(client: Any, memory: Any) -> OpenUpstream:
@@ -29,6 +29,12 @@ async def pinned(relay: Relay) -> LazyUpstream:
     writer: Any = SimpleNamespace(capabilities=0, status=2)
     lazy = LazyUpstream(relay.stream, writer, opener, memory)
     lazy.attach(relay)
+    return lazy
+
+
+async def pinned(relay: Relay) -> LazyUpstream:
+    """As `lazy_before`; it has left something on the connection."""
+    lazy = await lazy_before(relay)
     relay.stream.seq = 1
     running = asyncio.create_task(lazy.command(b"\x03SELECT GET_LOCK('a', 1)"))
     await settle()
@@ -63,3 +69,27 @@ async def test_a_connection_that_is_lost_while_it_is_closed_is_no_loss() -> None
     await settle()
     await lazy.close()
     assert relay.losses == []  # the session outlives its connection: its client's is not cut
+
+
+@pytest.mark.parametrize(
+    ("sql", "pins"),
+    [
+        ("SET STATEMENT lock_wait_timeout = 1 FOR PREPARE queuegate_question FROM 'SELECT 1'", False),
+        ("PREPARE queuegate_question FROM 'SELECT /*+ SET_VAR(lock_wait_timeout = 1) */ 1'", False),
+        ("DEALLOCATE PREPARE queuegate_question", False),
+        ("PREPARE queuegate_questions FROM 'SELECT 1'", True),
+        ("SET @a = 1", True),
+    ],
+)
+async def test_what_the_proxy_itself_leaves_on_a_connection(sql: str, pins: bool) -> None:
+    relay = Relay(fast=True)
+    lazy = await lazy_before(relay)
+    asking = asyncio.create_task(lazy.collect(sql))
+    await settle()
+    relay.link.data_received(answer([ok()]))
+    await asking
+    assert lazy.connection_required is pins
+    lazy._connection.release()
+    relay.link.connection_lost(None)
+    await settle()
+    await lazy.close()
