@@ -31,7 +31,7 @@ from rewriter.plan import NO_EFFECTS, Execute, Passthrough, Plan, PlanContext
 from rewriter.plans.failed_attempts import add_reporter, add_reporter_to
 from rewriter.scan.large_text import LargeText
 from rewriter.scan.scanner import Classification, StatementClass, StatementScanner, split_statements
-from rewriter.text.lexis import SET_STATEMENT, defines_queue, is_compound, leading_verb
+from rewriter.text.lexis import OF_STATEMENT, SET_STATEMENT, defines_queue, is_compound, is_unread, leading_verb
 from rewriter.text.long_text import LONG_TEXT
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
@@ -282,7 +282,11 @@ class StatementReader:
         session = self._session
         session.settings.streams.forget()
         verb, end = leading_verb(text)
-        if verb == b"SET" and b"statement" in text.lower():
+        if is_unread(text, backslash_escapes=not session.no_backslash_escapes):
+            session.database, session.settings.lease = UNKNOWN_DATABASE, None
+            session.settings.temporary = session.settings.unsettled = session.settings.may_use = True
+            return
+        if verb == b"SET" and OF_STATEMENT.match(text, end) is not None:
             self._learn_behind(text, end, ok=ok)
         if verb == b"SET" and _LEASE in text.lower():
             session.settings.lease = None

@@ -268,14 +268,6 @@ def _take_queue(cursor: TokenCursor, word: str) -> Name | None:
     return name
 
 
-def _take_ack(cursor: TokenCursor, name: Name) -> Ack:
-    return Ack(name, *take_batch(cursor, "ACK"))
-
-
-def _take_released(cursor: TokenCursor, name: Name) -> Settle:
-    return Settle(Verb.RELEASE, name, *take_batch(cursor, "RELEASE"))
-
-
 def _take_nacked(cursor: TokenCursor, name: Name) -> Settle | Unbound:
     ids = (take_id(cursor, "NACK"),)
     clauses = _Clauses(cursor, Verb.NACK)
@@ -303,9 +295,9 @@ def _take_renewed(cursor: TokenCursor, name: Name) -> Settle | Unbound:
 
 
 _TAKERS: dict[str, Callable[[TokenCursor, Name], Ack | Settle | Unbound]] = {
-    "QUEUE_ACK": _take_ack,
+    "QUEUE_ACK": lambda cursor, name: Ack(name, *take_batch(cursor, "ACK")),
     "QUEUE_NACK": _take_nacked,
     "QUEUE_REJECT": _take_rejected,
-    "QUEUE_RELEASE": _take_released,
+    "QUEUE_RELEASE": lambda cursor, name: Settle(Verb.RELEASE, name, *take_batch(cursor, "RELEASE")),
     "QUEUE_RENEW": _take_renewed,
 }

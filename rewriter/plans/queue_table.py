@@ -206,8 +206,8 @@ def _user_item(item: Item, defaults: dict[str, str]) -> str:
     if name == "id":
         return _user_id(item)
     if name == "state":
-        made = defaults[name].partition(" ")[2]
-        return f"{item.text} {made}" if _is_bare_type(item) else _refuse(item, "give only its type; it is generated")
+        made, bare = defaults[name].partition(" ")[2], not _ATTRIBUTES.intersection(item.words)
+        return f"{item.text} {made}" if bare else _refuse(item, "give only its type; it is generated")
     if not item.words or item.words[0] not in _TYPES[name]:
         return _refuse(item, f"its type must be {' or '.join(sorted(_TYPES[name]))}")
     if "GENERATED" in item.words or "AS" in item.words or "AUTO_INCREMENT" in item.words:
@@ -247,10 +247,6 @@ def _refuse(item: ColumnItem, why: str) -> str:
 _ATTRIBUTES = word_set(
     "NOT NULL DEFAULT GENERATED AS AUTO_INCREMENT PRIMARY UNIQUE KEY REFERENCES CHECK COMMENT ON INVISIBLE"
 )
-
-
-def _is_bare_type(item: ColumnItem) -> bool:
-    return not _ATTRIBUTES.intersection(item.words)
 
 
 def _default_is_null(item: ColumnItem) -> bool:

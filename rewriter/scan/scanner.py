@@ -24,11 +24,14 @@ from rewriter.text.lexis import (
     GAP,
     IDENTIFIER,
     MAYBE_GAP,
+    OF_STATEMENT,
     QUALIFIED,
     SET_STATEMENT,
     SPACE,
     WORD_END,
+    has_executable,
     is_compound,
+    is_unread,
     leading_verb,
     split_statements,
 )
@@ -142,14 +145,14 @@ _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
 _DUE_MAX = 1024
 _DUE_ENDS = b"'\"?0123456789.lL"
-_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|TRANSACTION_MODE|\b(?:ROLE|STATEMENT)\b")
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|TRANSACTION_MODE|\bROLE\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
 _LITERAL = _pattern(
     SPACE + rb"(?:IMMEDIATE|" + IDENTIFIER + SPACE + rb"FROM)" + SPACE
     + rb"(?:'[^'\\]*+'|\"[^\"\\]*+\")" + SPACE + rb"(?:;|\Z|USING" + WORD_END + rb")"
 )  # fmt: skip
-_UNSETTLING = _pattern(rb"USE|EXECUTE|CALL|TEMPORARY|" + _READING.pattern)
+_UNSETTLING = _pattern(rb"USE|EXECUTE|CALL|TEMPORARY|STATEMENT|" + _READING.pattern)
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
 _PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
@@ -197,20 +200,20 @@ class StatementScanner:
             b"CREATE": self._create,
             b"ALTER": self._alter,
             b"DROP": self._drop,
-            b"RENAME": self._rename,
+            b"RENAME": lambda sql, end, database: self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING,
             b"TRUNCATE": self._truncate,
             b"SHOW": _show,
             b"EXPLAIN": _explain,
             b"DESCRIBE": _explain,
             b"DESC": _explain,
             b"ANALYZE": self._analyze,
-            b"CALL": _call,
-            b"RELEASE": _release,
+            b"CALL": lambda sql, end, database: _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _USE,
+            b"RELEASE": lambda sql, end, database: _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN,
             b"USE": lambda sql, end, database: _USE,
             b"SET": self._set,
             b"XA": self._xa,
             b"PREPARE": _dynamic,
-            b"EXECUTE": _execute,
+            b"EXECUTE": lambda sql, end, db: _dynamic(sql, end, db) if _IMMEDIATE.match(sql, end) else _USE,
             **dict.fromkeys(_QUEUE_VERBS, lambda sql, end, database: _PLAN),
         }
         # Comments are not skipped here but count as a hit: many unclosed ones would cost a scan each.
@@ -236,30 +239,31 @@ class StatementScanner:
         if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
             statements = split_statements(sql, backslash_escapes=backslash_escapes)
             if len(statements) > 1:
-                return self._classify_each(statements, database)
+                return self._classify_each(statements, database, backslash_escapes)
         if sql[:7] in _PLAIN_SELECT:
             return _select(sql, 7, database)
         verb, end = leading_verb(sql)
-        handler = self._handlers.get(verb)
-        if handler is None:
-            return _USE if is_compound(sql) else _NOTHING
+        handler = self._handlers.get(verb, _other)
         try:
             classification = handler(sql, end, database)
         except Undecidable:
             return _PLAN
-        return _unsure(classification) if b"/*!" in sql or b"/*M!" in sql else classification
+        if not has_executable(sql, backslash_escapes=backslash_escapes):
+            return classification
+        unread = is_unread(sql, backslash_escapes=backslash_escapes)
+        return replace(_unsure(classification), kind=StatementClass.USE) if unread else _unsure(classification)
 
     def classify_beginning(self, sql: bytes, database: str | None) -> Classification:
         """As `classify`, for the beginning of one statement that is too long to be buffered. The rest of it may end
         messages, or reschedule them."""
         return _unsure(self.classify(sql, database))
 
-    def _classify_each(self, statements: list[bytes], database: str | None) -> Classification:
+    def _classify_each(self, statements: list[bytes], database: str | None, escapes: bool) -> Classification:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
         effects: list[Effects] = []
         ends = False
         for statement in statements:
-            classification = self.classify(statement, database)
+            classification = self.classify(statement, database, backslash_escapes=escapes)
             if classification.kind in (StatementClass.PLAN, StatementClass.USE):
                 return _PLAN
             ends = ends or transaction_verb(statement) is not None
@@ -352,7 +356,7 @@ class StatementScanner:
     def _load(self, sql: bytes, end: int, database: str | None) -> Classification:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
         if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
-            return _changed(queue)
+            return _NOTHING if queue is None else Classification(StatementClass.TOUCHES, _changing(queue))
         return Classification(StatementClass.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
 
     def _update(self, sql: bytes, end: int, database: str | None) -> Classification:
@@ -435,9 +439,6 @@ class StatementScanner:
             name = _DROPPED_NAME.match(sql, name.end())
         return self._names.mentioned(sql) & self._names.all_queues
 
-    def _rename(self, sql: bytes, end: int, database: str | None) -> Classification:
-        return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
-
     def _truncate(self, sql: bytes, end: int, database: str | None) -> Classification:
         if _TRUNCATE_QUEUE.match(sql, end):
             return _PLAN
@@ -458,7 +459,8 @@ class StatementScanner:
         if (settings := SET_STATEMENT.match(sql, end)) is not None:
             statement = sql[settings.end() :]
             return _USE if leading_verb(statement)[0] == b"SET" else self.classify(statement, database)
-        return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
+        behind = OF_STATEMENT.match(sql, end) or _READING.search(sql, end, end + _SEARCH_MAX)
+        return _USE if behind else _NOTHING
 
     def _xa(self, sql: bytes, end: int, database: str | None) -> Classification:
         """What was prepared may have been so by another session, through another proxy, or before a restart."""
@@ -472,6 +474,10 @@ def _unsure(classification: Classification) -> Classification:
         return classification
     queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
     return replace(classification, effects=Effects(touched=queues, uncertain=queues, removes=effects.removes))
+
+
+def _other(sql: bytes, end: int, database: str | None) -> Classification:
+    return _USE if is_compound(sql) else _NOTHING
 
 
 def _select(sql: bytes, end: int, database: str | None) -> Classification:
@@ -499,26 +505,9 @@ def _explain(sql: bytes, end: int, database: str | None) -> Classification:
     return _PLAN if _DELIVERY.match(sql, end) else _select(sql, end, database)
 
 
-def _call(sql: bytes, end: int, database: str | None) -> Classification:
-    """A stored procedure may set the character set and the modes."""
-    return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _USE
-
-
 def _dynamic(sql: bytes, end: int, database: str | None) -> Classification:
     """A statement as a string, or as an expression that results in one: MariaDB runs USE from it, and SET."""
     return _NOTHING if _LITERAL.match(sql, end) and not _UNSETTLING.search(sql, end) else _USE
-
-
-def _execute(sql: bytes, end: int, database: str | None) -> Classification:
-    return _dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
-
-
-def _release(sql: bytes, end: int, database: str | None) -> Classification:
-    return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
-
-
-def _changed(queue: QueueName | None) -> Classification:
-    return _NOTHING if queue is None else Classification(StatementClass.TOUCHES, _changing(queue))
 
 
 def _into_topic(sql: bytes, match: re.Match[bytes], classification: Classification, *, history: bool) -> Classification:

@@ -68,6 +68,24 @@ SET_STATEMENT = re.compile(
 """The text between SET and the statement that MariaDB runs with those settings. A backslash in it depends on the mode:
 then it is not read."""
 
+_MARK = rb"/\*M?!"
+_UNMARKED = (
+    rb"|`[^`]*+(?:`|\Z)|" + _LINE_COMMENT + rb"|" + _BLOCK_COMMENT + rb"|[^'\"`#/\-]++|(?!" + _MARK + rb")[/\-])*)"
+)
+_MARKED = {
+    escapes: re.compile(rb"(?>(?:" + strings + _UNMARKED + _MARK, re.DOTALL)
+    for escapes, strings in ((True, _BACKSLASH_STRINGS), (False, _PLAIN_STRINGS))
+}
+_WHOLE = re.compile(rb"\s*+" + _MARK + rb"(?>(?:[^*]++|\*(?!/))*)\*/[\s;]*+\Z")
+_PLAIN_SPACE = rb"[\s\x00(]++|" + _LINE_COMMENT + rb"|" + _BLOCK_COMMENT
+_HEAD = re.compile(
+    rb"(?>(?:" + _PLAIN_SPACE + rb")*)(?:" + _MARK + rb"|(?:BEGIN|EXECUTE|PREPARE)" + WORD_END + rb"|SET(?>(?:"
+    + _PLAIN_SPACE + rb")*)(?:STATEMENT" + WORD_END + rb"|" + _MARK + rb")|CREATE(?>(?:" + _PLAIN_SPACE
+    + rb"|OR\b|REPLACE\b)*)" + _MARK + rb")", re.IGNORECASE
+)  # fmt: skip
+
+OF_STATEMENT = re.compile(SPACE + rb"STATEMENT" + WORD_END, re.IGNORECASE)  # behind SET
+
 _DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))
 
 
@@ -87,6 +105,18 @@ def leading_verb(sql: bytes) -> tuple[bytes, int]:
 def is_empty(sql: bytes) -> bool:
     """Whether nothing but space and comments is there."""
     return _EMPTY.fullmatch(sql) is not None
+
+
+def has_executable(sql: bytes, *, backslash_escapes: bool = True) -> bool:
+    """Whether an executable comment is outside strings, names and comments. A server skips those of later versions."""
+    return (b"/*!" in sql or b"/*M!" in sql) and _MARKED[backslash_escapes].match(sql) is not None
+
+
+def is_unread(sql: bytes, *, backslash_escapes: bool = True) -> bool:
+    """Whether it may be another statement than it is read as, by executable comments that the server skips. One that
+    is all of the text is no such: skipped, it leaves nothing."""
+    marked = has_executable(sql, backslash_escapes=backslash_escapes)
+    return marked and _WHOLE.match(sql) is None and _HEAD.match(sql) is not None
 
 
 def is_compound(sql: bytes) -> bool:

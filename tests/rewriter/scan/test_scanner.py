@@ -168,6 +168,46 @@ def test_a_message_is_not_taken_for_ended_where_a_server_may_read_otherwise(sql:
     assert (SCANNER.classify(sql, "other").effects.settled == ((Q, (1,)),)) == settled
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (b"/*!999999 SELECT 1 # */ USE marys", StatementClass.USE),
+        (b" -- c\n/*M!999999 SELECT 1 # */ USE marys", StatementClass.USE),
+        (b"CREATE /*!999999 VIEW v AS SELECT 1 # */ TEMPORARY TABLE q (id INT)", StatementClass.USE),
+        (b"CREATE OR REPLACE /*!999999 VIEW v AS SELECT 1 # */ TEMPORARY TABLE q (id INT)", StatementClass.USE),
+        (b"SET STATEMENT a = 1 /*!999999 FOR SELECT 1 # */ FOR USE marys", StatementClass.USE),
+        (b"SET /*!999999 @a = 1 # */ STATEMENT a = 1 FOR USE marys", StatementClass.USE),
+        (b"BEGIN /*!999999 WORK # */ NOT ATOMIC USE marys; END", StatementClass.USE),
+        (b"PREPARE s FROM /*!999999 'SELECT 1' # */ CONCAT('U', 'SE marys')", StatementClass.USE),
+        (b"/*!40101 SET @old = @@time_zone */;", StatementClass.NONE),
+        (b"SET @@GLOBAL.gtid_purged = /*!80000 '+'*/ 'x:1-5'", StatementClass.NONE),
+        (b"CREATE DATABASE /*!32312 IF NOT EXISTS*/ `x`", StatementClass.TOUCHES),
+        (b"SELECT /*!40001 SQL_NO_CACHE */ * FROM t", StatementClass.NONE),
+        (b"SET sql_log_bin = 0, max_statement_time = 30", StatementClass.NONE),
+        (b"SET @title = 'Bank statement'", StatementClass.NONE),
+        (b"SET /* x */ STATEMENT a = 1 FOR SET @b = 1", StatementClass.USE),
+    ],
+)
+def test_what_a_server_may_read_as_a_statement_that_changes_how_others_are_read(
+    sql: bytes, expected: StatementClass
+) -> None:
+    assert kind(sql) is expected
+
+
+@pytest.mark.parametrize("escapes", [True, False])
+def test_what_looks_like_an_executable_comment_in_a_string(escapes: bool) -> None:
+    def counted(body: bytes) -> bool:
+        effects = SCANNER.classify(
+            b"INSERT INTO q (n) VALUES (" + body + b")", "shop", backslash_escapes=escapes
+        ).effects
+        return effects.tally is not None
+
+    for body in (b"1", b"'/*! jQuery v3 */'", b'"it\'s /*M! x"', b"1 /* /*! */", b"1 # /*!\n"):
+        assert counted(body), body
+    assert not counted(b"'a' /*! , 2 */")
+    assert counted(b"'it\\'s /*! x */'") is escapes
+
+
 def test_names_that_were_seen_mean_the_same_queue_again() -> None:
     scanner = StatementScanner(CATALOG)
     for _ in range(2):
