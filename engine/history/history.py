@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.context import EngineContext
 from engine.history.cleaner import HistoryCleaner
 from engine.history.writer import HistoryState, HistoryWriter
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import MessageId, QueueCatalog, QueueName
 from engine.model.trace_event import TraceEvent
 from engine.service import Service
@@ -76,7 +76,7 @@ class History:
         try:
             events = await self._context.work.run(self._context.store.traces.of(queue, id_, OF_MESSAGE_MAX))
         except BackendError as error:
-            self._unread[queue.database] = f"the history cannot be read: {error.message}"
+            self._cannot_read(queue.database, error)
             return []
         self._unread.pop(queue.database, None)
         return events
@@ -89,7 +89,7 @@ class History:
             try:
                 events += await self._context.work.run(self._context.store.traces.newest(queue, since_ns, count))
             except BackendError as error:
-                self._unread[queue.database] = f"the history cannot be read: {error.message}"
+                self._cannot_read(queue.database, error)
                 continue
             self._unread.pop(queue.database, None)
             events = sorted(events, key=lambda traced: traced.at_ns, reverse=True)[:count]
@@ -110,3 +110,8 @@ class History:
             self._checking.cancel()
         for service in reversed(self.services):
             await service.close(grace_seconds=max(grace_seconds, 1.0))
+
+    def _cannot_read(self, database: str, error: BackendError) -> None:
+        if database not in self._unread and not isinstance(error, BackendUnavailable):
+            self._context.logger.warning("the history in database '%s' cannot be read: %s", database, error)
+        self._unread[database] = f"the history cannot be read: error {error.errno}, which the log explains"

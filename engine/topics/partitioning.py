@@ -89,7 +89,8 @@ class Partitioning:
         except BackendUnavailable:
             raise
         except BackendError as error:
-            self._set_problem(topic, state, f"partition: messages are deleted row by row: {error.message}")
+            reason = f"error {error.errno}, which the log explains"
+            self._set_problem(topic, state, f"partition: messages are deleted row by row: {reason}", error)
             state.grace = NO_GRACE
             self._postpone(state)
             return 0
@@ -128,9 +129,12 @@ class Partitioning:
         state.grace = grace_of(interval_ns, divided.width) if divided.whole else NO_GRACE
         return deleted, waits
 
-    def _set_problem(self, topic: TopicSpec, state: _State, problem: str | None) -> None:
+    def _set_problem(
+        self, topic: TopicSpec, state: _State, problem: str | None, error: BackendError | None = None
+    ) -> None:
+        """`error`: of the database, for the log alone."""
         if problem is not None and state.problem is None:
-            self._logger.warning("topic %s: %s", topic.name, problem)
+            self._logger.warning("topic %s: %s", topic.name, problem if error is None else f"{problem}: {error}")
         state.problem = problem
 
     def _postpone(self, state: _State) -> None:

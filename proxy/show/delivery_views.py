@@ -171,10 +171,11 @@ class DeliveryViews:
         return QueueFacts(queue, streams, holders, in_flight, fitting, dead, await self._refused(queue))
 
     async def _refused(self, queue: QueueSpec) -> dict[str, str]:
-        """The errors may quote a message: they are for accounts that may read it."""
+        """The errors may quote a message, or name tables behind the queue's: they are for accounts that may read it."""
         statuses = [status for status in await self._peers.queue_statuses() if status.name == queue.name]
         refused = {id_: text for status in statuses for id_, text in status.refused}
-        readable = bool(refused) and await self._visibility.may_read(queue.name)
+        notes = bool(refused) and self._visibility.may_read_notes(queue.name)
+        readable = notes and await self._visibility.may_read(queue.name)
         return {id_: self._visibility.redacted(text) if readable else _NOT_SHOWN for id_, text in refused.items()}
 
     async def _dead(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId] | None:

@@ -10,7 +10,7 @@ import mysql.connector
 import pymysql
 import pytest
 from pymysql.constants import CLIENT, COMMAND
-from servers import Gate, Sql, Stream
+from servers import Gate, Sql, Stream, wait_until
 
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": ""},
@@ -275,6 +275,25 @@ def test_what_receivers_noted_is_for_who_may_receive(limited, root):
             assert "waits for a retry" in text
             assert ("sesame" in text) == reads, (user, text)
     for client in clients.values():
+        client.close()
+
+
+def test_why_a_message_cannot_be_leased_is_for_who_may_receive(place, limited, root):
+    """The database's error may name tables behind the queue's, or quote the message."""
+    if place == "embedded":
+        pytest.skip("has no triggers")
+    root("INSERT INTO orders (payload) VALUES ('sesame')")
+    root("CREATE TABLE payroll (n INT PRIMARY KEY)")
+    root("CREATE TABLE audits (n INT, FOREIGN KEY (n) REFERENCES payroll (n))")
+    root("CREATE TRIGGER no_lease BEFORE UPDATE ON orders FOR EACH ROW INSERT INTO audits VALUES (1)")
+    explain = f"EXPLAIN DELIVERY FOR orders WHERE id = {root.value('SELECT id FROM orders')}"
+    shop, writer = login(limited, "shop"), login(limited, "writer")
+    with Stream(limited, "SELECT id FROM STREAM orders", user="shop", password="pw"):
+        wait_until(lambda: "payroll" in str(shop.rows(explain)), what="the refusal")
+        assert "refused" in str(writer.rows(explain)) and "payroll" not in str(writer.rows(explain))
+    root("DROP TRIGGER no_lease")
+    root("DROP TABLE audits, payroll")
+    for client in (shop, writer):
         client.close()
 
 

@@ -118,12 +118,12 @@ def test_accounts_and_rights_of_the_database(mariadb, tmp_path):
     owner("INSERT INTO orders (n) VALUES (1), (2)")
     assert owner.column("SELECT id FROM STREAM orders WITH (group = 'g') LIMIT 2 WAIT 20") == [1, 2]
     told = wait_until(problem, what="the missing right to be told")
-    assert "the history is not written: " in told and "CREATE command denied" in told
+    assert "the history is not written: error 1142, which the log explains" in told
     assert "events of its history that were dropped since the start: " in told
     assert owner("ACK orders 1 GROUP g") == 1  # all else works
     assert gate.log.count("is not written, deliveries go on") == 1
     assert history(looker, 2)["g"] == ["enqueued", "sent, delivery 1"]  # from memory, and without the connections
-    assert "'modest'@" in told
+    assert "modest" not in told and "CREATE command denied" in gate.log
     users = [{"name": "shop", "password": "pw", "topics": {"orders": ["consume:g"]}}]
     (tmp_path / "limited").mkdir()
     limited = Gate(gate.backend, tmp_path / "limited", database="kept_traces", auth="proxy", users=users).start()

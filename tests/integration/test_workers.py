@@ -285,9 +285,10 @@ def test_why_messages_of_a_topic_stay_is_known_at_every_worker(two):
     one("CREATE TOPIC kept (n INT) WITH (retain_rows = 1)")
     one("CREATE TRIGGER keeps BEFORE DELETE ON kept FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'kept'")
     one("INSERT INTO kept (n) VALUES (1), (2), (3)")
+    problem = "retention failed: error 1644, which the log explains"  # a trigger's text may quote a message
     for client in (one, other):
         wait_until(
-            lambda client=client: client.named("SHOW TOPICS LIKE 'kept'")[0]["problem"] == "retention failed: kept",
+            lambda client=client: client.named("SHOW TOPICS LIKE 'kept'")[0]["problem"] == problem,
             what="the problem of the worker that deletes",
         )
 

@@ -144,7 +144,9 @@ async def test_what_the_database_refuses_costs_the_history_alone(caplog: pytest.
         k.table.fails = DENIED
         k.acked(1, 2)
         await pass_time(1.0)
-        assert k.state == HistoryState(2, recently=True, problem=f"the history is not written: {DENIED.message}")
+        assert k.state == HistoryState(
+            2, recently=True, problem=f"the history is not written: error {DENIED.errno}, which the log explains"
+        )
         for id_ in range(10, 20):
             k.acked(id_)
             await pass_time(20.0)

@@ -132,7 +132,7 @@ async def test_a_failure_is_told_of_and_tried_again() -> None:
     store = Store(last=2, down=True)
     async with Made(store) as made:
         await pass_time(2 * PERIOD_SECONDS)
-        assert made.retention.problem(TOPIC) == "retention failed: no right to it"
+        assert made.retention.problem(TOPIC) == "retention failed: error 1142, which the log explains"
         store.down = False
         await pass_time(2 * PERIOD_SECONDS)
         assert made.retention.problem(TOPIC) is None and store.asked[-1] == 2
