@@ -19,7 +19,8 @@ class Act(Enum):
 @dataclass(frozen=True, slots=True)
 class QueueStatement:
     """An INSERT of literal rows, an UPDATE or DELETE that settles, or a lookup. `columns`: the names that its
-    conditions use, all that a lookup uses, and those of an INSERT that are not in ASCII, in lower case; they must be the table's, for the reader cannot know.
+    conditions use, all that a lookup uses, and those of an INSERT that are not in ASCII, in lower case; they must be
+    the table's, for the reader cannot know.
     `reveals`: of a SETTLE, those of them whose values it reveals, by the rows that match or by what it sets, and that
     are not the queue's own."""
 

@@ -393,7 +393,7 @@ class Executor:
             return False
         self.session.notes = notes
         rows = [
-            (level.encode(), b"%d" % errno, text.encode())
+            (level.encode(), b"%d" % errno, text.encode("utf-8", "replace"))
             for level, errno, text in notes
             if not match[1] or level == "Error"
         ]

@@ -161,6 +161,6 @@ class _Values:
         if text == b"?":
             self._parameters.append(parameter_count)
         elif _PLAIN.fullmatch(text) and len(text) <= _DIGITS_MAX:
-            self._numbers.append(int(text.strip(b"'\"").replace(b" ", b"")))
+            self._numbers.append(int(b"".join(text.strip(b"'\"").split())))
         elif text.upper() not in _NONE:
             self._other = text[:64].decode("utf-8", "replace")

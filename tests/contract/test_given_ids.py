@@ -41,7 +41,7 @@ NOT_PLAIN = [
     "INSERT INTO {q} (id, body) VALUES (ABS(-{n}), 'x')",
     "INSERT INTO {q} (id, body) VALUES (UNIX_TIMESTAMP() * 5000000000, 'x')",
 ]
-TAKEN = ["NULL", "DEFAULT", "0", "-5", "'-9223372036854775808'", "12", "'13'", str(HIGHEST)]
+TAKEN = ["NULL", "DEFAULT", "0", "-5", "-\t6", "+\n7", "'-9223372036854775808'", "12", "'13'", str(HIGHEST)]
 
 
 def goes_on(sql, q):
