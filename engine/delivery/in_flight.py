@@ -167,17 +167,14 @@ class InFlight(Generic[H]):
             if lease.release.token:  # reported or not: a lease that was given up has another token
                 renewed = True
             if state is not None and renewed is not False and _is_renewed(lease.release, state):
-                self._extend(lease, state.time_next_ns or 0, owned=bool(renewed))
+                until_ns = state.time_next_ns or 0
+                release = lease.release._replace(lease_until_ns=until_ns) if renewed else lease.release
+                self._leases[id_] = now = _ending(lease._replace(release=release), until_ns)
+                self._push(now.deadline, [id_])
                 continue
             self.settle((id_,))
             (settled if state is None else returned).append(id_)
         return settled, returned
-
-    def _extend(self, lease: Lease[H], until_ns: int, *, owned: bool) -> None:
-        deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
-        release = lease.release._replace(lease_until_ns=until_ns) if owned else lease.release
-        self._leases[release.id] = lease._replace(release=release, deadline=deadline, until_ns=until_ns)
-        self._push(deadline, [release.id])
 
     def shorten(self, ids: Iterable[MessageId], deadline: float) -> bool:
         """These were renewed; those that end sooner now do so at about that time. Whether there are any."""
@@ -242,6 +239,10 @@ class InFlight(Generic[H]):
                 self._deadlines.append((deadline, order, current))
                 self._deadline_count += len(current)
         heapq.heapify(self._deadlines)
+
+
+def _ending(lease: Lease[H], until_ns: int) -> Lease[H]:
+    return lease._replace(deadline=lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND, until_ns=until_ns)
 
 
 def _is_unchanged(lease: Lease[H], state: LeaseState | None) -> bool:

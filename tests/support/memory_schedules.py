@@ -57,7 +57,7 @@ class MemorySchedules:
         self._called("step")
         for step in steps:
             if step.messages is not None and (error := self.refused.get(step.messages.target.table)) is not None:
-                await asyncio.sleep(self.seconds)
+                await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=self.seconds)
                 raise error
         advanced: dict[str, int] = {}
         for step in steps:
