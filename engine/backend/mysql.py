@@ -228,7 +228,8 @@ class MySQLStoreConnection:
         if not plain or not fits or is_encrypted(self._connection):
             return None
         with self._errors():
-            return _MySQLExchange(self, self._connection.send(";".join(texts)))
+            reading = self._connection.send(";".join(texts), bytes_max=statements[-1].bytes_max)
+            return _MySQLExchange(self, reading)
 
     @contextlib.contextmanager
     def reading(self, settings: Settings) -> Iterator[None]:

@@ -58,19 +58,24 @@ class AnswerConnection(Connection):
             answers.append(self._with_values(answers.pop(), reader.columns))
         return answers
 
-    def send(self, sql: str) -> Callable[[], list[Answer] | None]:
+    def send(self, sql: str, *, bytes_max: int = 0) -> Callable[[], list[Answer] | None]:
         """Send the same and wait for nothing. What is returned reads what has come, and returns the answers once all
-        of them are there. Both raise pymysql.err.Error, and leave the connection open. Not with TLS."""
+        of them are there. Both raise pymysql.err.Error, the second AnswerTooLarge as well, and leave the connection
+        open. Not with TLS."""
         connection: Any = self
         send_command(connection, COMMAND.COM_QUERY, sql)
-        reader = AnswerReader()
+        reader, size = AnswerReader(), 0
 
         def read() -> list[Answer] | None:
+            nonlocal size
             try:
                 while not reader.done:
                     data = receive_available(connection, _READ_BYTES)
                     if data is None:
                         return None
+                    size += len(data)
+                    if size > bytes_max > 0:
+                        raise AnswerTooLarge(bytes_max)
                     reader.feed(data)
             except MalformedAnswer as error:
                 raise malformed_packet(error) from error

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from engine.backend.base import Statement
 from engine.backend.mysql import MySQLPool
 from engine.backend.url import BackendUrl
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import AnswerTooLarge, BackendError, BackendUnavailable
 from engine.model.queue import ColumnMeta
 
 NUMBER = (ColumnMeta("n", 8),)
@@ -48,6 +49,18 @@ async def test_rows_of_several_statements(pool, threads):
     )
     assert one.rows == [(b"7", None)] and two.rows == [(b"a'\\",), (b"b",)] and len(large.rows[0][0]) == 300_000
     assert threads == []
+
+
+async def test_an_answer_that_is_too_large_is_given_up(pool, threads):
+    """Otherwise ten large messages that a transaction has just added would all be in memory at once."""
+    (before,) = await pool.ask((Statement("SELECT CONNECTION_ID()", (), NUMBER),))
+    large = Statement("SELECT REPEAT('x', 3000000)", (), NUMBER)
+    with pytest.raises(AnswerTooLarge):
+        await pool.write_alone((Statement("DO 0", ()), replace(large, bytes_max=1_000_000)))
+    (after,) = await pool.ask((Statement("SELECT CONNECTION_ID()", (), NUMBER),))
+    assert after.rows != before.rows, "the rest of the answer is never read"
+    (answer,) = await pool.write_alone((replace(large, bytes_max=4_000_000),))
+    assert len(answer.rows[0][0]) == 3_000_000
 
 
 async def test_an_error_of_the_server(pool, threads):
