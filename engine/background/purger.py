@@ -11,7 +11,7 @@ purge at the same time.
 Tables that are partitioned by id are purged by whole partitions where possible (sql_partitions).
 
 A message that the database does not let go (a foreign key of another table, a trigger) stays, is passed over for a
-minute, and is the queue's `problem` meanwhile.
+minute, and is the queue's `problem` meanwhile. A thousand of these keep all that were acked later.
 
 Of several proxies on one database that are connected to each other one purges (`leads`). Two that are not, or that both
 take themselves for the leader, do not wait for each other: a batch skips rows that are locked.
@@ -29,7 +29,7 @@ from engine.model.queue import QueueSpec
 from engine.service import Service
 from engine.store.base import PartitionPurge, Stuck
 
-_STUCK_MAX = 1000  # messages that are passed over; with more no other is looked for until they are tried again
+_STUCK_MAX = 1000  # messages that are passed over: each batch reads all of them again
 _STUCK_SECONDS = 60.0
 _PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
 
@@ -95,7 +95,8 @@ class Purger(Service):
 
     def _stuck_problem(self) -> str | None:
         """Without the database's text, which may name other tables and quote the message."""
-        return f"{len(self._stuck)} acked messages cannot be deleted; the log says why" if self._stuck else None
+        rest = ", and no others are deleted meanwhile" if len(self._stuck) >= _STUCK_MAX else ""
+        return f"{len(self._stuck)} acked messages cannot be deleted{rest}; the log says why" if self._stuck else None
 
     def _dropped(self, whole: PartitionPurge) -> int:
         self._metrics.purged += whole.messages

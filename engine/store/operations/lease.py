@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure, with_failure
-from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
+from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable, is_refusal
 from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, last_epoch, next_epoch
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
 from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, SubscribeRequest, TextValue
@@ -25,7 +25,6 @@ from engine.store.operations.due_messages import INTEGER, id_column, not_null, n
 from engine.store.sharing import UNMARKED, Sharing
 from engine.store.statements.queue import QueueStatements
 
-_OF_A_ROW = ("23", "45")  # how the SQLSTATE begins where a foreign key, or a trigger, refuses to let a row go
 CLAIM_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Of the rows of several messages that are claimed together: memory must not grow with them. One that is larger is
 claimed alone."""
@@ -429,7 +428,7 @@ def _deleted(
     try:
         return connection.execute(statements.purge(len(ids)), ids)
     except BackendError as error:
-        if stuck is None or not error.sqlstate.startswith(_OF_A_ROW):
+        if stuck is None or not is_refusal(error):
             raise
         if len(ids) == 1:
             stuck[ids[0]] = error.message

@@ -465,6 +465,22 @@ async def test_a_purge_rests_for_twice_the_time_it_takes_and_makes_small_batches
         assert (await purger.run_once()).batches == 3, "500, 250, 1"
 
 
+@pytest.mark.parametrize("count, told", [(999, False), (1000, True)])
+@in_virtual_time
+async def test_the_problem_says_that_a_thousand_messages_that_stay_keep_others_from_being_purged(count, told):
+    async with world(make_spec(purge_after_ns=0, poll_interval_ns=SECOND)) as w:
+
+        async def purge(queue, limit, purged=None, stuck=None):
+            stuck.update(dict.fromkeys(range(count), "a foreign key"))
+            return 0
+
+        w.store.purge = purge
+        await pass_time(5.0)
+        problem = w.engine.queues.problems()[NAME]
+        assert problem.startswith(f"{count} acked messages cannot be deleted")
+        assert ("no others are deleted" in problem) is told
+
+
 @in_virtual_time
 async def test_a_purge_that_falls_behind_rests_less_and_begins_again_at_once():
     async with world(make_spec(purge_after_ns=0, poll_interval_ns=10 * SECOND)) as w:
