@@ -1,7 +1,8 @@
 """LeaseReleases: makes leased messages due again, so that other receivers get them at once.
 
 A row that the open transaction of a dead client still locks cannot be released yet, so an incomplete release is tried
-again a few times; after that the lease runs out. While the database, or a message's shard, cannot be reached, or is
+again a few times; after that the lease runs out. Where the database refuses an UPDATE because of some of the messages
+(Refusals), the others are released in smaller parts. While the database, or a message's shard, cannot be reached, or is
 read-only, attempts do not count: the leases are released when it works again, unless they have run out by then.
 """
 
@@ -9,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused
+from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
 from engine.model.identity import is_spent
-from engine.model.queue import QueueSpec, SubscribeRequest
+from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _ATTEMPTS_MAX = 6
+_REFUSED_MAX = 10  # of one release; with more it is not the messages, and smaller parts are of no use
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 1.0  # with six attempts: 2.5 s for a dead client's transaction to be rolled back
 
 
@@ -29,7 +31,8 @@ class _PendingRelease:
     """Leases of one receiver. `done` is set after the first attempt, whatever its result.
 
     `alone`: the messages are to be handed out alone. `unconfirmed`: perhaps the leases were never made. `gone`: the
-    receiver, where the end of its connection is a failed attempt.
+    receiver, where the end of its connection is a failed attempt. `refused`: those that the database lets nobody
+    change, of all parts of a release.
     """
 
     leases: Sequence[Release]
@@ -41,7 +44,14 @@ class _PendingRelease:
     due: float = 0.0
     attempts: int = 0
     released: int = 0
+    refused: set[MessageId] = field(default_factory=set)
     pauses: DoublingDelay = field(default_factory=lambda: DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE))
+
+    def halves(self) -> list[_PendingRelease]:
+        """Two parts of it, due at once."""
+        half, pauses = len(self.leases) // 2, (DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE) for _ in range(2))
+        parts = zip((self.leases[:half], self.leases[half:]), pauses, strict=True)
+        return [replace(self, leases=part, due=0.0, attempts=0, released=0, pauses=delay) for part, delay in parts]
 
 
 class LeaseReleases:
@@ -88,7 +98,7 @@ class LeaseReleases:
     async def run_once(self, queue: QueueSpec) -> int:
         """Attempt what is due; returns how many messages became due again. Raises BackendError, to be tried again."""
         count = 0
-        for entry in [e for e in self._pending if e.due <= self._clock.monotonic()]:
+        while (entry := next((e for e in self._pending if e.due <= self._clock.monotonic()), None)) is not None:
             count += await self._attempt(queue, entry)
         return count
 
@@ -115,14 +125,16 @@ class LeaseReleases:
             self._note(queue, entry, released)
             held = await self._still_held(queue, entry)
         except BackendError as error:
+            changed = error.changed if isinstance(error, PartlyRefused) else 0
+            self._note(queue, entry, changed)
+            if is_refusal(error):
+                self._refused(queue, entry, error)
+                return changed
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
                 entry.attempts -= 1
-            partly = error if isinstance(error, PartlyRefused) else None
-            if partly is not None:
-                self._note(queue, entry, partly.changed)
             self._drop_if(entry.attempts >= _ATTEMPTS_MAX or self._all_expired(entry), queue, entry, str(error))
-            if partly is not None:  # what is in other shards goes on
-                return partly.changed
+            if isinstance(error, PartlyRefused):  # what is in other shards goes on
+                return changed
             raise
         finally:
             _set_done(entry.done)
@@ -142,6 +154,15 @@ class LeaseReleases:
             self._host.released(queue.name)
             if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
                 self._on_rejected()
+
+    def _refused(self, queue: QueueSpec, entry: _PendingRelease, error: BackendError) -> None:
+        """The database refuses to change one of the messages, or all."""
+        if len(entry.leases) > 1 and len(entry.refused) < _REFUSED_MAX:
+            at = self._pending.index(entry)
+            self._pending[at : at + 1] = entry.halves()  # the first half comes next, down to one message
+            return
+        entry.refused.update(lease.id for lease in entry.leases)
+        self._drop_if(entry.attempts >= _ATTEMPTS_MAX or self._all_expired(entry), queue, entry, str(error))
 
     async def _still_held(self, queue: QueueSpec, entry: _PendingRelease) -> list[LeaseState]:
         """The states of the messages that still have their leases, as far as it is known."""

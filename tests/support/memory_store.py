@@ -243,7 +243,7 @@ class MemoryStore:
     fail_after: BackendError | None = None
     locked: set[MessageId] = field(default_factory=set)
     refused: set[MessageId] = field(default_factory=set)
-    """A claim of any of these fails as a whole."""
+    """A claim or release of any of these fails as a whole."""
     arrivals: dict[QueueName, int] = field(default_factory=dict)
     during: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     running: int = 0
@@ -354,8 +354,7 @@ class MemoryStore:
         messages: list[Message] = []
 
         async def work() -> Claim:
-            if self.refused.intersection(ids):
-                raise BackendError("Truncated incorrect DOUBLE value: '12abc'", 1292, "22007")
+            self._check_refused(ids)
             now, last = self._now_ns(), max(delays_ns)
             rejected: list[MessageId] = []
             claimed: list[tuple[Row, int]] = []
@@ -444,6 +443,10 @@ class MemoryStore:
 
         return await self._call("unsettled", work)
 
+    def _check_refused(self, ids: Sequence[MessageId]) -> None:
+        if self.refused.intersection(ids):
+            raise BackendError("Truncated incorrect DOUBLE value: '12abc'", 1292, "22007")
+
     async def release(
         self,
         queue: QueueSpec,
@@ -454,6 +457,7 @@ class MemoryStore:
         gone: SubscribeRequest | None = None,
     ) -> int:
         async def work() -> int:
+            self._check_refused([lease.id for lease in leases])
             count = 0
             for lease in leases:
                 for row in self._rows(queue, (lease.id,)):
