@@ -238,6 +238,7 @@ class Engine:
                 await self.queues.apply(catalog, running.context)
             if not self.is_open:
                 return
+            self.queues.retry_refused(named or ())
             if self._scheduled != self.catalog.schedules:
                 self._scheduled = self.catalog.schedules
                 running.schedules.reload()

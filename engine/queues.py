@@ -200,6 +200,13 @@ class Queues:
                 services.reconfigure(queue)
         await self._scan_groups(catalog, context)
 
+    def retry_refused(self, names: Iterable[QueueName]) -> None:
+        """A statement has named these queues, and perhaps changed nothing: the messages that the database refused to
+        lease are tried again all the same."""
+        for services in [self.by_name[name] for name in names if name in self.by_name]:
+            if services.manager.leases.refusals.until:
+                services.reconfigure(services.manager.queue)
+
     async def _start(self, queue: QueueSpec, engine: EngineContext) -> None:
         context = QueueContext.of(engine, queue.name, self._shares)
         mover = DeadLetterMover(queue, context, self._make_dead_letters, self._dead_letter_names)

@@ -18,7 +18,7 @@ LISTED = re.findall(r"(\d{4}) \| `(\w+)`", EMBEDDED)
 NAMES = dict(
     re.findall(r"^    (\d+): \"\w+\",  # (?:ER_)?(\w+)", (ROOT / "engine/model/sqlstates.py").read_text(), re.MULTILINE)
 )
-NOT_SENT = {1037, 1048, 1193, 1232, 1238, 1265, 1364, 1406, 3024, 3572}
+NOT_SENT = {1021, 1030, 1037, 1048, 1109, 1193, 1232, 1238, 1265, 1364, 1406, 1792, 3024, 3572}
 """Numbers that the code recognizes when a server says them, and passes on at most; it never says them itself."""
 OF_SERVERS = {4025: "23000"}
 """Numbers of a server that mean something here, and that queuegate does not send."""

@@ -65,6 +65,11 @@ class Conflicts:
         self._entries[id_] = (self._refused[id_], MAX_PAUSE_SECONDS)
         self._stale = True
 
+    def retry_refused(self) -> None:
+        """Some of those that the database refuses are to be tried again sooner."""
+        for id_ in self._refused.keys() & self._entries.keys():
+            self.set_aside(id_)
+
     def _set_aside_refused(self) -> None:
         for id_ in self._refused:
             self.set_aside(id_)

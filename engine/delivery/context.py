@@ -52,8 +52,8 @@ class DeliveryHost(Protocol):
         """Start a pass: there is something to do."""
         ...
 
-    def on_leased(self, ids: Collection[MessageId]) -> None:
-        """These were leased, so no other receiver set need try."""
+    def on_leased(self, ids: Collection[MessageId], *, retry_refused: bool = False) -> None:
+        """These were leased, so no other receiver set need try. `retry_refused`: and refused ones may be leased now."""
         ...
 
     def note_due(self, monotonic: float) -> None:

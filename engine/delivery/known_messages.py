@@ -162,6 +162,7 @@ class KnownMessages:
         self.births.reconfigure(queue, condition)
         self.at_once.possible = queue.takes_added and condition is None
         self.added.take()
+        self.conflicts.clear()
         self.pause.clear()
         self.cache.limit, self.cache.separate_alone = queue.options.cache_size, queue.options.tries_alone
         self.cache.clear()
@@ -227,9 +228,11 @@ class KnownMessages:
         """A message falls due then."""
         self.poller.note_due(monotonic)
 
-    def leased(self, ids: Collection[MessageId]) -> None:
-        """These were leased for another receiver set."""
+    def leased(self, ids: Collection[MessageId], *, retry_refused: bool) -> None:
+        """These were leased for another receiver set; `retry_refused` as in DeliveryHost."""
         self.cache.discard(ids)
+        if retry_refused:
+            self.conflicts.retry_refused()
         if isinstance(self.poller, Poller):
             self.poller.ahead = NOTHING_AHEAD
 

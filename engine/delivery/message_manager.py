@@ -210,11 +210,11 @@ class MessageManager(Service):
 
     # --- called by leases and receiver sets
 
-    def on_leased(self, ids: Collection[MessageId]) -> None:
-        """These were leased, so no other receiver set need try."""
-        if self.receiver_sets.filtered:
+    def on_leased(self, ids: Collection[MessageId], *, retry_refused: bool = False) -> None:
+        """These were leased, so no other receiver set need try. `retry_refused`: and refused ones may be leased now."""
+        if retry_refused or self.receiver_sets.filtered:
             for receiver_set in self.receiver_sets:
-                receiver_set.messages.leased(ids)
+                receiver_set.messages.leased(ids, retry_refused=retry_refused)
 
     def note_due(self, monotonic: float) -> None:
         """A lease runs out at that time."""

@@ -50,9 +50,12 @@ class Outage:
         """The database has just completed other work: try at once."""
         self.retry_at = 0.0
 
-    def worked(self) -> None:
-        """The database completed a call."""
-        if self.error is not None:
+    def worked(self, *, refuses: bool) -> None:
+        """The database completed a call. `refuses`: but it still leases nothing, so the outage goes on, with short
+        pauses, for others may be without a fault."""
+        if refuses:
+            self._pauses.reset()
+        elif self.error is not None:
             if self._reported:
                 seconds = self._clock.monotonic() - self._since
                 self._logger.info("%s: database works again after %.1f s", self._queue, seconds)

@@ -95,7 +95,7 @@ class DeliveryPass:
             self._failed(error)
             return PassResult(failed=True)
         if result.worked:
-            self.outage.worked()
+            self.outage.worked(refuses=self._leases.refusals.trouble)
         for receiver_set in self._sets:
             receiver_set.end_drained()
         return result

@@ -295,7 +295,7 @@ class Sender:
             leases |= {message.id: births[message.id].release(message) for message in claim.messages}
             due = (message for message in claim.messages if births[message.id].delivers(message, claim.now_ns))
             claim = replace(claim, messages=tuple(due))
-            self._record([message.id for message in claim.messages], claim)
+            self._record([message.id for message in claim.messages], claim, born=True)
             await self._recheck(queue, pending)
             handed = self._leased(claim, pending, began)
             return handed, len(claim.messages) == len(leases)
@@ -426,12 +426,13 @@ class Sender:
             self._leases.on_abandoned(leased)
             raise
 
-    def _record(self, ids: Sequence[MessageId], claim: Claim) -> None:
-        """Take in the result of a claim of these ids."""
+    def _record(self, ids: Sequence[MessageId], claim: Claim, *, born: bool = False) -> None:
+        """Take in the result of a claim of these ids. `born`: an INSERT has leased them, which no UPDATE refuses."""
         claimed = {message.id for message in claim.messages}
         assert claimed <= set(ids), "the store leased what it was not asked for"
         assert all(claim.ns_left(message) > 0 for message in claim.messages), "handing out without a lease"
-        self._host.on_leased(claimed)
+        refusals = self._leases.refusals
+        self._host.on_leased(claimed, retry_refused=not born and refusals.leased(claimed))
         self._leases.time.observe_time(claim.now_ns)
         self._trace.observe_time(claim.now_ns)
         now = self._clock.monotonic()
@@ -443,10 +444,8 @@ class Sender:
             self._host.on_rejected()
         self._conflicts.remove(claimed)
         self._conflicts.remove(claim.rejected)
-        if self._leases.refusals.until:
-            self._leases.refusals.end(claim.rejected)
-            if claimed:
-                self._leases.refusals.leased(claimed)
+        if refusals.until:
+            refusals.end(claim.rejected)
         if len(claimed) < len(ids):
             answered = claimed.union(claim.rejected, deferred, *(some for _, some in claim.failed))
             self._conflicts.add([id_ for id_ in ids if id_ not in answered], now)

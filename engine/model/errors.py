@@ -30,7 +30,19 @@ INTERRUPTED = frozenset((1317, 1969, 3024))
 STALE_CATALOG = frozenset((1054, 1146, 1176))
 """Unknown column, table, index: the queue changed around the proxy."""
 
-_OF_NO_ROW = STALE_CATALOG | INTERRUPTED | LOCKED
+_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1370, 1698))
+"""A right is missing."""
+
+_STATEMENT = frozenset((1046, 1049, 1051, 1064, 1109, 1149))
+"""A name or the syntax of the statement itself. Not 1305: a trigger may call a missing function for some rows only."""
+
+_RESOURCES = frozenset((1021, 1030, 1037, 1038, 1041, 1047, 1053, 1114, 1135, 1203, 1206, 1226, 1637, 1878))
+"""The disk, a table or the memory is full, or too much is in use: of the server, or of the account."""
+
+_TABLE_STATE = frozenset((1036, 1099, 1100, 1180, 1192, 1194, 1195, 1223, 1412, 1615, 1792, 1874))
+"""The table or the transaction allows no writes, the table has just been changed, or is damaged."""
+
+_OF_NO_ROW = STALE_CATALOG | INTERRUPTED | LOCKED | _RIGHTS | _STATEMENT | _RESOURCES | _TABLE_STATE
 
 _TRANSIENT = READ_ONLY | ROLLED_BACK | {_LOCK_WAIT}
 
@@ -198,9 +210,9 @@ class MissingTableAllowed:
 
 
 def is_refusal(error: BackendError) -> bool:
-    """Whether a statement about several rows may have failed because of one of them. SQLSTATE 42 is of the statement: a
-    right, a name."""
-    return not is_transient(error) and error.errno not in _OF_NO_ROW and not error.sqlstate.startswith("42")
+    """Whether a statement about several rows may have failed because of one of them. The SQLSTATE does not say it: a
+    trigger may give any, and MySQL has 42000 for a SELECT INTO that finds two rows."""
+    return not is_transient(error) and error.errno not in _OF_NO_ROW
 
 
 def fails_as_whole(error: BackendError) -> bool:

@@ -297,3 +297,57 @@ def test_a_queue_waits_for_a_second_and_a_table_of_vitess_for_its_ack_wait(sql, 
         assert before + least * NS - 2 * MS <= until <= after + most * NS + 2 * MS, name
     sql(f"ALTER QUEUE {q} SET (min_backoff = 'ack_wait')")
     sql(f"DROP QUEUE {table}")
+
+
+_LATE = "NEW.n = 7 AND NEW.epoch > OLD.epoch"
+"""Where it is leased, not where its lease is given back."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"IF {_LATE} THEN SIGNAL SQLSTATE '42000' SET MESSAGE_TEXT = 'no'; END IF",
+        f"IF {_LATE} THEN SELECT n INTO @n FROM (SELECT 1 AS n UNION ALL SELECT 2) AS two; END IF",
+    ],
+)
+def test_a_message_that_a_trigger_refuses_stays_alone(sql, queue, stream, place, body):
+    """Whatever its error's SQLSTATE is."""
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q = queue("n INT")
+    sql(f"CREATE TRIGGER {q}_refuses BEFORE UPDATE ON {q} FOR EACH ROW BEGIN {body}; END")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (7), (2), (3)")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    receiver.wait(3, scaled(20))
+    assert sorted(receiver.rows) == [(1,), (2,), (3,)]
+    ((problem,),) = sql.rows(f"SELECT problem FROM queuegate.queues WHERE queue = '{q}'")
+    assert "lease" in problem
+    sql(f"DROP TRIGGER {q}_refuses")
+    sql(f"ALTER QUEUE {q} RESUME")
+    receiver.wait(4, scaled(10))
+
+
+def test_messages_of_a_receiver_that_is_gone_come_at_once_but_for_one_that_a_trigger_refuses(sql, queue, stream, place):
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q = queue("n INT", ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (7), (2)")
+    gone = stream(f"SELECT n FROM STREAM {q}")
+    gone.wait(3, scaled(10))
+    refuses = "SIGNAL SQLSTATE '42000' SET MESSAGE_TEXT = 'no'"
+    sql(f"CREATE TRIGGER {q}_refuses BEFORE UPDATE ON {q} FOR EACH ROW IF NEW.n = 7 THEN {refuses}; END IF")
+    gone.close()
+    heir = stream(f"SELECT n FROM STREAM {q}")
+    heir.wait(2, scaled(20))
+    assert sorted(heir.rows) == [(1,), (2,)]
+
+
+def test_an_acked_message_that_a_trigger_refuses_to_delete_stays_alone(sql, queue, place):
+    if place == "embedded":
+        pytest.skip("the embedded database has no triggers")
+    q = queue("n INT", purge_after="'1s'", poll_interval="'1s'")
+    refuses = "SIGNAL SQLSTATE '42000' SET MESSAGE_TEXT = 'no'"
+    sql(f"CREATE TRIGGER {q}_refuses BEFORE DELETE ON {q} FOR EACH ROW IF OLD.n = 7 THEN {refuses}; END IF")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (7), (2), (3)")
+    sql(f"ACK {q} WHERE n >= 0")
+    wait_until(lambda: sql.column(f"SELECT n FROM {q}") == [7], what="the others to be purged")

@@ -7,7 +7,8 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.delivery.refusals import FIRST_PAUSE_SECONDS, IN_A_ROW_MAX
+from engine.delivery.refusals import FIRST_PAUSE_SECONDS, IN_A_ROW_MAX, PROBE_SECONDS
+from engine.model.errors import BackendError, is_refusal
 from engine.model.queue import Condition
 
 SPEC = make_spec(ack_wait_ns=10**15, prefetch=10_000, batch_size=1000)
@@ -76,6 +77,101 @@ async def test_an_acked_one_is_no_problem_any_more_and_a_changed_queue_is_tried_
         assert refused(w) == ["2"]
         w.manager.reconfigure(SPEC)
         assert refused(w) == []
+
+
+@pytest.mark.parametrize("condition", [None, Condition("payload == 'x'")])
+@in_virtual_time
+async def test_a_statement_about_the_queue_tries_it_at_once(condition):
+    """ALTER QUEUE, although it changes nothing that the catalog has."""
+    async with world(SPEC) as w:
+        w.store.add(Row(1, payload="x"), Row(2, payload="x"))
+        w.store.refused.add(1)
+        receiver = await w.receive(condition=condition)
+        await pass_time(2000)
+        assert receiver.ids == [2]
+        w.store.refused.clear()
+        await w.engine.refresh_catalog(("another",))
+        await pass_time(1.0)
+        assert receiver.ids == [2]
+        await w.engine.catalog_changed((NAME,))
+        await pass_time(1.0)
+        assert receiver.ids == [2, 1]
+
+
+@pytest.mark.parametrize("condition", [None, Condition("payload == 'x'")])
+@pytest.mark.parametrize("minutes", [0.1, 20])
+@in_virtual_time
+async def test_after_trouble_that_ends_all_are_delivered_soon(minutes, condition):
+    async with world(SPEC) as w:
+        w.store.add(*(Row(id_, payload="x") for id_ in range(1, 21)))
+        w.store.refused.update(range(1, 21))
+        receiver = await w.receive(condition=condition)
+        other = await w.receive()
+        await pass_time(60 * minutes)
+        w.store.refused.clear()
+        await pass_time(PROBE_SECONDS + 1)
+        assert sorted(receiver.ids + other.ids) == list(range(1, 21)) and refused(w) == []
+
+
+@in_virtual_time
+async def test_many_that_stay_refused_are_tried_again_once_after_a_lease_and_then_seldom():
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 21))
+        w.store.refused.update(range(1, 21))
+        receiver = await w.receive()
+        await settle()
+        for id_ in range(21, 41):
+            await w.commit(Row(id_))
+        await pass_time(1.0)
+        assert receiver.ids == list(range(21, 41))
+        claims = w.store.calls["claim"]
+        await pass_time(FIRST_PAUSE_SECONDS - 5)
+        assert w.store.calls["claim"] - claims < FIRST_PAUSE_SECONDS / PROBE_SECONDS + 5
+        assert len(w.manager.leases.refusals.until) == 20
+
+
+@in_virtual_time
+async def test_trouble_ends_in_the_log_once_a_message_is_leased(caplog):
+    caplog.set_level("INFO")
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 301))
+        w.store.refused.update(range(1, 301))
+        receiver = await w.receive()
+        await pass_time(1800.0)
+        assert w.manager.database_failing and "works again" not in caplog.text
+        w.store.refused.clear()
+        await pass_time(60.0)
+        assert len(receiver.ids) == 300
+        assert caplog.text.count("works again") == 1 and not w.manager.database_failing
+
+
+@pytest.mark.parametrize("bad", [{7}, {1, 2, 50}, set(range(1, 61))])
+@in_virtual_time
+async def test_the_others_are_released_and_the_queue_goes_on(bad):
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 61))
+        gone = await w.receive()
+        assert len(gone.ids) == 60
+        w.store.refused.update(bad)
+        heir = await w.receive()
+        await gone.close()
+        await pass_time(1.0)
+        assert sorted(heir.ids) == [id_ for id_ in range(1, 61) if id_ not in bad]
+        assert not w.manager.database_failing and w.store.calls["release"] < 100
+        await w.commit(Row(100))
+        assert heir.ids[-1] == 100
+        await pass_time(30.0)
+        assert len(w.manager.leases.releases) == 0, "the leases of the others run out"
+
+
+@pytest.mark.parametrize("errno", [1021, 1044, 1049, 1054, 1064, 1114, 1142, 1143, 1146, 1227, 1370, 1412, 1792, 1874])
+def test_what_the_server_or_the_statement_is_to_blame_for_is_no_refusal(errno):
+    assert not is_refusal(BackendError("no", errno))
+
+
+@pytest.mark.parametrize("errno, sqlstate", [(1644, "42000"), (1644, "45000"), (1172, "42000"), (1305, "42000")])
+def test_triggers_refuse_with_any_sqlstate(errno, sqlstate):
+    assert is_refusal(BackendError("no", errno, sqlstate))
 
 
 @in_virtual_time
