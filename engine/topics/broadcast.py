@@ -92,6 +92,8 @@ class _LogCursor:
             try:
                 page = await context.work.run(reading)
             except AnswerTooLarge:
+                if examined == 1:  # as on a Vitess, whose tablets send 16 MiB at most
+                    raise
                 self._size.failed(examined)
                 continue
             self._size.page(page.rows)
@@ -118,6 +120,8 @@ class _LogCursor:
         try:
             rows = await self._context.work.run(self._context.store.topics.rows(self._topic, ids, self._condition))
         except AnswerTooLarge:
+            if len(ids) == 1:
+                raise
             self._size.failed(len(ids))
             return []
         self._size.page(rows)
@@ -203,7 +207,8 @@ class BroadcastReader:
             except BackendError as error:
                 if error.errno in STALE_CATALOG and await self._has_changed():
                     continue  # once for each change: it is adopted
-                if self.request.wait_mode is not WaitMode.ENDLESS or not is_transient(error):
+                passes = is_transient(error) and not isinstance(error, AnswerTooLarge)
+                if self.request.wait_mode is not WaitMode.ENDLESS or not passes:
                     raise
                 await asyncio.sleep(_AWAY_SECONDS)
                 self._wakeup.set()

@@ -236,6 +236,20 @@ async def test_messages_that_became_large_are_read_in_smaller_pages(monkeypatch:
         assert sorted(reader.ids) == list(range(21, 31))
 
 
+@in_virtual_time
+async def test_a_message_that_cannot_be_read_by_itself_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with topic_world() as w:
+
+        async def refused(topic: Any, position: Any, limit: int, condition: None = None) -> Any:
+            raise AnswerTooLarge(16 << 20)
+
+        monkeypatch.setattr(w.store.topics, "read", refused)
+        w.store.topics.fill(range(1, 3))
+        reader = await reads(w)
+        await reader.ended.wait()
+        assert isinstance(reader.error, AnswerTooLarge)
+
+
 # --- how a result ends by itself
 
 
