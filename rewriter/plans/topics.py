@@ -404,7 +404,8 @@ def _since(beginning: Beginning, table: str, offset: str) -> list[str]:
             # Offsets increase with the times, except for some messages; so the table is read from there on, and not
             # from its start.
             first = f"SELECT {offset} FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
-            bound = f"{offset} >= (SELECT MIN({offset}) FROM ({first}) AS qg_since) - {sequenced_topics.DISORDER_MAX}"
+            since = f"CAST((SELECT MIN({offset}) FROM ({first}) AS qg_since) AS SIGNED)"  # less may be below 0
+            bound = f"{offset} >= {since} - {sequenced_topics.DISORDER_MAX}"
             return [f"time_created >= {time}", bound]
 
 

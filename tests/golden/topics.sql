@@ -1394,12 +1394,12 @@ STREAM * FROM orders UNTIL OFFSET 900 LIMIT 10
 -- a replay between times
 SELECT * FROM STREAM orders UNTIL TIMESTAMP '2026-06-01' SINCE TIMESTAMP '2026-05-01 12:00:00'
 --> Execute
---> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) AND time_created <= CAST(UNIX_TIMESTAMP('2026-06-01') * 1000000000 AS SIGNED) ORDER BY id
+--> sql: SELECT `id`, `user_id`, `body` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) AND id >= CAST((SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01 12:00:00') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) AS SIGNED) - 100000 AND time_created <= CAST(UNIX_TIMESTAMP('2026-06-01') * 1000000000 AS SIGNED) ORDER BY id
 
 -- a replay up to the end
 SELECT id FROM STREAM orders SINCE '2026-05-01' UNTIL LATEST
 --> Execute
---> sql: SELECT `id` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) AND id >= (SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) ORDER BY id
+--> sql: SELECT `id` FROM `shop`.`orders` WHERE time_scheduled <= (NOW_NS()) AND time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) AND id >= CAST((SELECT MIN(id) FROM (SELECT id FROM `shop`.`orders` WHERE time_created >= CAST(UNIX_TIMESTAMP('2026-05-01') * 1000000000 AS SIGNED) ORDER BY time_created LIMIT 1000) AS qg_since) AS SIGNED) - 100000 ORDER BY id
 
 -- a replay with a condition
 SELECT * FROM STREAM orders WHERE user_id = 7 OR body LIKE 'a%' SINCE OFFSET 5 LIMIT 3

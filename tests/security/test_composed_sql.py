@@ -53,6 +53,8 @@ REVIEWED = {
     ("engine/model/groups.py", "name.table"): "the text of an error",
     ("engine/model/groups.py", "options.group_key"): "the text of an error",
     ("engine/model/topics.py", "queue.name.table"): "the text of an error",
+    ("engine/model/sharded.py", "dead.name.table"): "the text of an error",
+    ("engine/model/sharded.py", "queue.name.table"): "the text of an error",
     ("rewriter/plans/nack_release_renew.py", "spec.name.table"): "the text of a warning",
     ("embedded/compile/queries/information_schema.py", "position"): "a number",
     ("proxy/show/system_shows.py", "view.table"): "a name of the product's own",
