@@ -52,9 +52,9 @@ _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROL
 
 _SINCE = rb"CAST\(UNIX_TIMESTAMP\('[\d :.T-]+'\) \* 1000000000 AS SIGNED\)"
 _BETWEEN = (
-    rb"id [<>]= \d+|time_created <= " + _SINCE + rb"|time_created >= " + _SINCE + rb" AND id >= \(SELECT MIN\(id\) FROM"
-    rb" \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE + rb" ORDER BY time_created LIMIT 1000\)"
-    rb" AS qg_since\) - \d+"
+    rb"id [<>]= \d+|time_created <= " + _SINCE + rb"|time_created >= " + _SINCE + rb" AND id >= CAST\(\(SELECT"
+    rb" MIN\(id\) FROM \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE + rb" ORDER BY time_created LIMIT 1000\)"
+    rb" AS qg_since\) AS SIGNED\) - \d+"
 )  # fmt: skip
 
 _VISIBLE = (  # which queues the database shows to the client's account
@@ -79,7 +79,7 @@ _NAMED = rb",queuegate_table=:?[\w$%]+"  # whose mark it is
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
     rb"SELECT @@character_set_client, @@sql_mode, DATABASE\(\)",
-    rb"SELECT @queuegate_allow_drop_table",
+    rb"SELECT @queuegate_allow_drop_table|SELECT @queuegate_lease",
     rb"SHOW CREATE TABLE " + _TABLE,  # of SHOW CREATE QUEUE
     rb"SELECT 1 FROM " + _TABLE + rb" LIMIT 0",  # whether there is such a table
     rb"SELECT \* FROM " + _NAME + rb" LIMIT 0",  # of COM_FIELD_LIST
