@@ -53,8 +53,8 @@ _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROL
 _SINCE = rb"CAST\(UNIX_TIMESTAMP\('[\d :.T-]+'\) \* 1000000000 AS SIGNED\)"
 _BETWEEN = (
     rb"id [<>]= \d+|time_created <= " + _SINCE + rb"|time_created >= " + _SINCE + rb" AND id >= CAST\(\(SELECT"
-    rb" MIN\(id\) FROM \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE + rb" ORDER BY time_created LIMIT 1000\)"
-    rb" AS qg_since\) AS SIGNED\) - \d+"
+    rb" MIN\(id\) FROM \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE
+    + rb" ORDER BY time_created LIMIT 1000\) AS qg_since\) AS SIGNED\) - \d+"
 )  # fmt: skip
 
 _VISIBLE = (  # which queues the database shows to the client's account

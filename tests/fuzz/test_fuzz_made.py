@@ -142,7 +142,8 @@ MADE = [
     (
         "SELECT * FROM STREAM fe SINCE '2026-01-02 03:04'",
         f"{_SINCE} {NOW} AND time_created >= {_MOMENT} AND id >= CAST((SELECT MIN(id) FROM (SELECT id FROM"
-        f" `main`.`fe` WHERE time_created >= {_MOMENT} ORDER BY time_created LIMIT 1000) AS qg_since) AS SIGNED) - 100000 ORDER BY id",
+        f" `main`.`fe` WHERE time_created >= {_MOMENT} ORDER BY time_created LIMIT 1000)"
+        " AS qg_since) AS SIGNED) - 100000 ORDER BY id",
     ),
     ("SELECT * FROM STREAM fe WITH (mode = 'broadcast')", "SELECT 1 FROM `main`.`fe` WHERE 1 = 0 AND (`id` IS NULL)"),
     ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0 WHERE 1 = 0"),
