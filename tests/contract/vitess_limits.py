@@ -114,4 +114,6 @@ LIMITS = {
     "test_turning_autocommit_on_where_it_is_on_ends_nothing": "a vtgate commits at SET autocommit = 1",
     "test_a_name_that_differs_in_an_accent_is_another_queues": _PURGE,
     "test_a_stream_in_a_transaction_leaves_the_table_to_others": "a vtgate asks no tablet at PREPARE",
+    "test_why_a_message_cannot_be_leased_is_for_who_may_receive": _TRIGGERS,
+    "test_a_result_in_a_transaction_does_not_wait_behind_an_alter": "a vtgate asks no tablet at PREPARE",
 }
