@@ -141,7 +141,7 @@ class Purger(Service):
             if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error)
             self._failing, self._pace.behind = True, False
-            self.problem = f"purge failed with error {error.errno}, which the log explains"
+            self.problem = f"purge failed with {error.number_only}"
             self._idle_pace.passed(useful=True)
             return
         self._failing = False

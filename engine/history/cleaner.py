@@ -93,7 +93,7 @@ class HistoryCleaner(Service):
             return
         if database not in self._problems:  # once, until it is cleaned again
             self._context.logger.warning("the history in database '%s' is not cleaned: %s", database, error)
-        self._problems[database] = f"the history is not cleaned: error {error.errno}, which the log explains"
+        self._problems[database] = f"the history is not cleaned: {error.number_only}"
 
     async def _run(self) -> None:
         while not self._stopping.is_set():

@@ -114,4 +114,4 @@ class History:
     def _cannot_read(self, database: str, error: BackendError) -> None:
         if database not in self._unread and not isinstance(error, BackendUnavailable):
             self._context.logger.warning("the history in database '%s' cannot be read: %s", database, error)
-        self._unread[database] = f"the history cannot be read: error {error.errno}, which the log explains"
+        self._unread[database] = f"the history cannot be read: {error.number_only}"

@@ -158,7 +158,7 @@ class HistoryWriter(Service):
             self._context.logger.warning(
                 "the history of messages in database '%s' is not written, deliveries go on: %s", database, error
             )
-        buffer.problem = f"the history is not written: error {error.errno}, which the log explains"
+        buffer.problem = f"the history is not written: {error.number_only}"
 
     def _wake(self) -> None:
         self._wakeup.set()

@@ -154,6 +154,11 @@ class BackendError(EngineError):
         self.committed = 0
         self.args = (_without_values(message, errno),)
 
+    @property
+    def number_only(self) -> str:
+        """For everybody who may see that there is a problem: the text may be a trigger's, and quote a message."""
+        return f"error {self.errno}, which the log explains"
+
 
 class BackendUnavailable(BackendError):
     """The database cannot be reached, or the connection broke: the outcome of the last statement is unknown."""

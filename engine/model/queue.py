@@ -85,6 +85,9 @@ SOUGHT_COLUMN = "queuegate_sought"
 GROUP_COLUMNS = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN)) - frozenset(TOPIC_COLUMNS)
 """Columns that a consumer group's queue has of its own: their values never come from its topic."""
 
+UNFED_COLUMNS = GROUP_COLUMNS | {SEQUENCE_COLUMN}
+"""Columns of a topic that a consumer group's queue does not get."""
+
 
 def quoted(name: str) -> str:
     """An identifier in back-quotes, which both MySQL and SQLite read."""

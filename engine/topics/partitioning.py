@@ -89,8 +89,8 @@ class Partitioning:
         except BackendUnavailable:
             raise
         except BackendError as error:
-            reason = f"error {error.errno}, which the log explains"
-            self._set_problem(topic, state, f"partition: messages are deleted row by row: {reason}", error)
+            problem = f"partition: messages are deleted row by row: {error.number_only}"
+            self._set_problem(topic, state, problem, error)
             state.grace = NO_GRACE
             self._postpone(state)
             return 0

@@ -70,9 +70,7 @@ class Retention(Service):
         except BackendError as error:
             if topic.name not in self._problems and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("retention of topic %s failed: %s", topic.name, error)
-            # Not the database's text, which may be a trigger's, and quote a message.
-            reason = self._unreadable_group(topic.name) or f"error {error.errno}, which the log explains"
-            self._problems[topic.name] = f"retention failed: {reason}"
+            self._problems[topic.name] = f"retention failed: {self._unreadable_group(topic.name) or error.number_only}"
             for key, pace in self._paces.items():
                 pace.behind = pace.behind and key[0] != topic.name
             return 0

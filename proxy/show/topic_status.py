@@ -13,8 +13,7 @@ from engine.engine import Engine
 from engine.history.writer import HistoryState
 from engine.model.errors import EngineError
 from engine.model.queue import (
-    GROUP_COLUMNS,
-    SEQUENCE_COLUMN,
+    UNFED_COLUMNS,
     QueueName,
     QueueSpec,
     QueueStatus,
@@ -150,7 +149,7 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     other = [
         column.name
         for column in topic.columns
-        if column.name.lower() not in (SEQUENCE_COLUMN, *GROUP_COLUMNS)
+        if column.name.lower() not in UNFED_COLUMNS
         and (
             (source := own.get(column.name.lower())) is None
             or (source.type, source.length) != (column.type, column.length)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,20 +59,13 @@ class ShardedStatements:
             BackendError: a shard has refused it. Outside of a transaction, what other shards have done stays done.
         """
         await judge_own(self._session, plan.sql)
-        if plan.at_shards is None:
-            return await self._empty(plan)
         done = 0
         try:
-            queue = self._queue(plan.at_shards)
-            await self._database.limit(plan.effects)
-            routes = self._database.routes(plan)
-            if routes is None:
-                for shard in await self._shards(queue, plan):
-                    done += await self._at(shard, plan)
+            if plan.at_shards is None:
+                done = await self._emptied(plan)
             else:
-                await self._check_alone(tuple(routes))
-                for condition in routes.values():
-                    done += await self._repeated(plan.routed(condition), plan.pins)
+                async for changed in self._at_each(self._queue(plan.at_shards), plan):
+                    done += changed
         except BackendError as error:
             self._database.note(Outcome.of(error), plan.effects)
             if done or empties(plan):
@@ -82,17 +75,17 @@ class ShardedStatements:
         self._database.note(outcome, plan.effects)
         return outcome
 
-    async def _empty(self, plan: Execute) -> Outcome:
-        """TRUNCATE QUEUE in a keyspace of one shard. Raises BackendError; what is deleted then stays so."""
-        try:
-            done = await self._emptied(plan)
-        except BackendError as error:
-            self._database.note(Outcome.of(error), plan.effects)
-            self._database.note(Outcome(status=self._session.upstream.status), _of_some(plan))
-            raise
-        outcome = Outcome(status=self._session.upstream.status, affected_rows=done)
-        self._database.note(outcome, plan.effects)
-        return outcome
+    async def _at_each(self, queue: QueueSpec, plan: Execute) -> AsyncIterator[int]:
+        """Run it at the shards that have its messages; how many rows have changed, for each. Raises BackendError."""
+        await self._database.limit(plan.effects)
+        routes = self._database.routes(plan)
+        if routes is None:
+            for shard in await self._shards(queue, plan):
+                yield await self._at(shard, plan)
+        else:
+            await self._check_alone(tuple(routes))
+            for condition in routes.values():
+                yield await self._repeated(plan.routed(condition), plan.pins)
 
     async def each(self, name: QueueName, run: Callable[[], Awaitable[Outcome]], effects: Effects) -> Outcome:
         """Do something at every shard of a queue; the rows that have changed. Raises BackendError."""
@@ -137,7 +130,7 @@ class ShardedStatements:
 
     async def _emptied(self, plan: Execute) -> int:
         """By as many statements as it takes: a tablet refuses one that changes more rows."""
-        done = changed = await self._repeated(f"{plan.sql} LIMIT {_ROWS_MAX}", plan.pins)
+        done, changed = 0, _ROWS_MAX
         while changed == _ROWS_MAX:
             changed = await self._repeated(f"{plan.sql} LIMIT {_ROWS_MAX}", plan.pins)
             done += changed

@@ -14,11 +14,11 @@ from engine.model.key_range import SLOT_COLUMN
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, QueueOptions, parse_options
 from engine.model.queue import (
-    GROUP_COLUMNS,
     SEQUENCE_COLUMN,
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
+    UNFED_COLUMNS,
     QueueCatalog,
     QueueName,
     QueueSpec,
@@ -246,7 +246,7 @@ def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql
     """
     text = without_comments(back_quoted(definition, backslash_escapes=escapes))
     _, items = parse_create_table(text)
-    own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN, *GROUP_COLUMNS)
+    own = (*TOPIC_COLUMNS, *UNFED_COLUMNS)
     columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in own]
     charset = TABLE_CHARSET.search(text)
     sql = create_table(Name(name.database, name.table), (*columns, _SOUGHT), options, now_sql, if_not_exists=False)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import (
-    GROUP_COLUMNS,
     SEQUENCE_COLUMN,
     SOUGHT_COLUMN,
+    UNFED_COLUMNS,
     Condition,
     QueueName,
     QueueSpec,
@@ -240,7 +240,7 @@ class FeedStatements:
         self.empty = self.group_table.delete(f"time_acked IS NOT NULL OR COALESCE(time_next, 0) <> {REJECTED_NS}")
         """Delete what the group has in its queue, but for rejected messages, which are moved to its dead letters."""
 
-        own = (*topic.generated, SEQUENCE_COLUMN, *GROUP_COLUMNS)
+        own = (*topic.generated, *UNFED_COLUMNS)
         names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
 
