@@ -7,8 +7,9 @@ database can be reached: an outage is logged once when it begins and once when i
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -46,12 +47,21 @@ class DatabaseWork:
         """Await the call when it is its turn. Cancelling the caller does not stop a call that has begun."""
         return (await self.run_timed(call))[0]
 
-    async def run_timed(self, call: Coroutine[Any, Any, T]) -> tuple[T, float]:
-        """As `run`; and when the call began, by Clock.boottime."""
+    async def run_timed(
+        self, call: Coroutine[Any, Any, T], abandoned: Callable[[Outcome], None] = lambda outcome: None
+    ) -> tuple[T, float]:
+        """As `run`; and when the call began, by Clock.boottime. `abandoned` is called with the outcome of a call whose
+        caller was cancelled after it had begun."""
         state = _CallState()
         self.waiting += 1
         try:
-            outcome: _Outcome = await self._pool.exec(self._outcome(call, state))
+            outcome: Outcome = await self._pool.exec(self._outcome(call, state))
+        except asyncio.CancelledError:
+            if state.outcome is None:
+                state.abandoned = abandoned
+            else:  # it ended in the same moment
+                abandoned(state.outcome)
+            raise
         finally:
             if state.began is None:  # cancelled before its turn
                 state.cancelled = True
@@ -64,30 +74,38 @@ class DatabaseWork:
         assert state.began is not None
         return outcome.result, state.began
 
-    async def _outcome(self, call: Coroutine[Any, Any, T], state: _CallState) -> _Outcome:
+    async def _outcome(self, call: Coroutine[Any, Any, T], state: _CallState) -> Outcome:
         """The call's result or error. The pool formats the traceback of an exception that goes through it, which takes
         a millisecond; in an outage there are many."""
         if state.cancelled:
-            return _Outcome()
+            return Outcome()
         self.waiting -= 1
         state.began = self._boottime()
         try:
-            return _Outcome(await call)
+            outcome = Outcome(await call)
         except BackendError as error:
-            return _Outcome(error=error)
+            outcome = Outcome(error=error)
+        state.outcome = outcome
+        if state.abandoned is not None:
+            state.abandoned(outcome)
+        return outcome
+
+
+class Outcome(NamedTuple):
+    """What a call has returned or raised."""
+
+    result: Any = None
+    error: BackendError | None = None
 
 
 @dataclass(slots=True)
 class _CallState:
-    """Of one call."""
+    """Of one call. `abandoned`: see `run_timed`, once its caller was cancelled."""
 
     began: float | None = None
     cancelled: bool = False
-
-
-class _Outcome(NamedTuple):
-    result: Any = None
-    error: BackendError | None = None
+    outcome: Outcome | None = None
+    abandoned: Callable[[Outcome], None] | None = None
 
 
 class Reachability:

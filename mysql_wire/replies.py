@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mysql_mimic.types import Capabilities, str_len, uint_len
 
@@ -113,6 +114,7 @@ def column_count(count: int, capabilities: int) -> bytes:
     return bytes(uint_len(count)) + follow
 
 
+@lru_cache(maxsize=1024)  # of the columns that are sent again and again, as those of a poll
 def column_definition(column: ColumnMeta, capabilities: int, encoding: str = "utf-8") -> bytes:
     """A Column Definition 41; for COM_FIELD_LIST the default value is appended by the caller."""
     names = (column.schema, column.table, column.org_table, column.name, column.org_name)

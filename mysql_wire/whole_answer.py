@@ -27,6 +27,8 @@ _unpack_packet = struct.Struct("<IB").unpack_from
 
 def with_insert_id(outcome: Outcome, answer: bytes) -> Outcome:
     """The outcome of an answer that was recognised, with the first id that the database gave, where it gave one."""
+    if outcome.affected_rows < 0xFB and not answer[HEADER_BYTES + 2]:  # both numbers take a byte, and the second is 0
+        return outcome
     return with_insert_id_of(outcome, answer, HEADER_BYTES, len(answer) - HEADER_BYTES)
 
 
@@ -94,11 +96,11 @@ class WholeAnswers:
         """The last packet, if it is one: an OK, or an EOF of five bytes."""
         if position + length != len(chunk):
             return None
-        if length == 5 or (length == 7 and chunk[position + 1] < 0xFB and chunk[position + 2] < 0xFB):
-            affected_rows = chunk[position + 1] if length == 7 else 0
-            status = chunk[position + 3] | chunk[position + 4] << 8
-        elif chunk[position] == EOF and (length >= PAYLOAD_MAX if self._deprecate_eof else length >= 9):
+        if chunk[position] == EOF and (length >= PAYLOAD_MAX if self._deprecate_eof else length >= 9):
             return None  # a row
+        if length == 5 or (length >= 7 and chunk[position + 1] < 0xFB and chunk[position + 2] < 0xFB):
+            affected_rows = chunk[position + 1] if length >= 7 else 0
+            status = chunk[position + 3] | chunk[position + 4] << 8
         else:
             try:
                 status, affected_rows = end_of(chunk, position, length)

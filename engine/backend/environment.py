@@ -133,7 +133,7 @@ class Environment:
     def vitess(self) -> bool:
         return "vitess" in f"{self.version} {self.variables.get('version_comment', '')}".lower()
 
-    @property
+    @cached_property  # this and the next ones: each claim asks
     def replicates(self) -> bool:
         """Whether it is a node of a Galera cluster."""
         return self.variables.get("wsrep_on", "").upper() in ("ON", "1")
@@ -166,7 +166,7 @@ class Environment:
         right = "BINLOG ADMIN" if self.mariadb else "SESSION_VARIABLES_ADMIN"
         return _NO_ROW_BINLOG.format(right=right)
 
-    @property
+    @cached_property
     def without_waiting(self) -> str:
         """The prefix of a statement that must fail where it would wait for a row."""
         return _WITHOUT_WAITING if self.mariadb else ""

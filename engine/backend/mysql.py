@@ -227,7 +227,7 @@ class MySQLStoreConnection:
         fits = (self._together or len(texts) == 1) and sum(map(len, texts)) <= _EXCHANGE_MAX
         if not plain or not fits or is_encrypted(self._connection):
             return None
-        with self._errors():
+        with _Errors(self):
             reading = self._connection.send(";".join(texts), bytes_max=statements[-1].bytes_max)
             return _MySQLExchange(self, reading)
 
@@ -248,7 +248,7 @@ class MySQLStoreConnection:
         wanted = ", ".join(map(quoted, names)) or "*"
         sql = f"SELECT {wanted} FROM {QueueName(database, table).sql} USE INDEX ()"  # no view
         # Prepared and never run: so it does not wait for LOCK TABLES, as of a client that restores a dump.
-        with self._errors():
+        with _Errors(self):
             columns: tuple[ColumnMeta, ...] = self._connection.columns_of(sql)
         return columns
 
@@ -286,7 +286,7 @@ class MySQLStoreConnection:
         return f"{number}@{host}" if host else ""
 
     def ping(self) -> None:
-        with self._errors():
+        with _Errors(self):
             self._connection.ping(reconnect=False)
 
     def close(self) -> None:
@@ -306,7 +306,7 @@ class MySQLStoreConnection:
             before.append(_set({**self._own, **dict(wanted)}))
             self._in_force = None
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
-        with self._errors(len(before)):
+        with _Errors(self, len(before)):
             packets = self._packets(before, texts, after)
             answers = [answer for packet in packets for answer in self._answers(packet, values, bytes_max)]
         self._in_force = wanted
@@ -326,20 +326,33 @@ class MySQLStoreConnection:
         run = self._connection.run
         return [answer for text in texts for answer in run(text, values=values, bytes_max=bytes_max)]
 
-    @contextlib.contextmanager
-    def _errors(self, before: int = 0) -> Iterator[None]:
-        """Errors as ours. `before`: how many statements precede those of the caller."""
-        set_read_timeout(self._connection, self._patience.seconds)
-        self._connection.answered = -before
-        try:
-            yield
-        except pymysql.err.Error as error:
-            if isinstance(error.__context__, TimeoutError):
-                self._patience.ran_out()
-            translated = _translated(error, self._connection.open, at_shard=self._at_shard)
-            if self._transaction is _Transaction.NONE:
-                translated.committed = max(0, self._connection.answered)
-            raise translated from error
+    def translated(self, error: pymysql.err.Error) -> BackendError:
+        """An error of its statements as ours."""
+        if isinstance(error.__context__, TimeoutError):
+            self._patience.ran_out()
+        translated = _translated(error, self._connection.open, at_shard=self._at_shard)
+        if self._transaction is _Transaction.NONE:
+            translated.committed = max(0, self._connection.answered)
+        return translated
+
+
+class _Errors:
+    """What is within waits for answers as long as the connection is patient, and raises our errors. `before`: how many
+    statements precede those of the caller. A class, since a generator costs three times as much for each statement."""
+
+    __slots__ = ("_before", "_owner")
+
+    def __init__(self, owner: MySQLStoreConnection, before: int = 0) -> None:
+        self._owner, self._before = owner, before
+
+    def __enter__(self) -> None:
+        owner = self._owner
+        set_read_timeout(owner._connection, owner._patience.seconds)
+        owner._connection.answered = -self._before
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, pymysql.err.Error):
+            raise self._owner.translated(error) from error
 
 
 class _MySQLExchange:
@@ -351,7 +364,7 @@ class _MySQLExchange:
         self.seconds = owner._patience.seconds
 
     def receive(self) -> list[Answer] | None:
-        with self._owner._errors():
+        with _Errors(self._owner):
             return self._read()
 
     def expired(self) -> BackendUnavailable:
@@ -362,8 +375,10 @@ class _MySQLExchange:
 def _bound(sql: str, params: Sequence[SqlValue]) -> str:
     pieces = _pieces(sql)
     assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
-    literals = [_literal(value) for value in params]
-    return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
+    text = [""] * (len(pieces) + len(params))
+    text[::2] = pieces
+    text[1::2] = [str(value) if type(value) is int else _literal(value) for value in params]
+    return "".join(text)
 
 
 _SETTING_NAME = re.compile(r"[a-z_]+", re.ASCII)

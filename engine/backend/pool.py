@@ -23,9 +23,8 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -155,7 +154,7 @@ class ThreadPool:
         idle = self._take_fresh()
         if idle is None:
             return None
-        with self._using(idle.connection) as connection:
+        with _Use(self, idle.connection) as connection:
             exchange = connection.exchange(statements)
             return None if exchange is None else await wait_for_answers(exchange)
 
@@ -217,29 +216,24 @@ class ThreadPool:
         with self._connection() as connection:
             return both(connection)
 
-    def _connection(self) -> AbstractContextManager[PooledConnection]:
-        return self._using(self._take())
+    def _connection(self) -> _Use:
+        return _Use(self, self._take())
 
-    @contextlib.contextmanager
-    def _using(self, connection: PooledConnection) -> Iterator[PooledConnection]:
-        try:
-            yield connection
-        except BackendUnavailable:
+    def used(self, connection: PooledConnection, error: BaseException | None) -> None:
+        """The connection is not needed any more; its use has ended with this error."""
+        if error is None:
+            self._put(connection)
+        elif isinstance(error, BackendUnavailable):
             self._end(connection)
             self._lost.append(connection)
             self._discard_idle()
-            raise
-        except BackendError as error:
-            if error.errno in READ_ONLY:
-                self._end(connection)
-                self._discard_idle()
-                raise
+        elif isinstance(error, BackendError) and error.errno in READ_ONLY:
+            self._end(connection)
+            self._discard_idle()
+        elif isinstance(error, BackendError):
             self._put(connection)  # the database refused a statement; the connection is sound
-            raise
-        except BaseException:
+        else:
             self._end(connection)  # a defect: who knows what state it is in
-            raise
-        self._put(connection)
 
     def _take(self) -> PooledConnection:
         while (idle := self._take_idle()) is not None:
@@ -317,6 +311,21 @@ class ThreadPool:
             idle, self._idle = self._idle, []
         for one in idle:
             self._end(one.connection)
+
+
+class _Use:
+    """The use of a connection of a pool, and what becomes of it afterwards."""
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: ThreadPool, connection: PooledConnection) -> None:
+        self._pool, self._connection = pool, connection
+
+    def __enter__(self) -> PooledConnection:
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self._pool.used(self._connection, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class QueueCommits:
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour."""
         known = self._known(ids)
         idle_awaited = self._sets.waits_for_idle_receiver
-        waited = sum(receiver_set.settled(known) for receiver_set in self._sets)
+        waited = sum([receiver_set.settled(known) for receiver_set in self._sets])
         freed = self._leases.settled(known)
         hits = waited + freed.leases
         self._metrics.settled_seen += hits

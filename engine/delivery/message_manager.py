@@ -198,10 +198,9 @@ class MessageManager(Service):
         else:
             self.receiver_sets.recent.ended(subscription.request.connection_id, self._clock.monotonic())
         releases = self.leases.closed(self.queue, subscription, release=release)
-        if releases is None:
-            return
-        self.wake()
-        if self.running and not self.database_failing:
+        if releases or self.receiver_sets.sticky.receivers:  # parts of the ring may be others' now
+            self.wake()
+        if releases and self.running and not self.database_failing:
             await asyncio.wait(releases, timeout=_CLOSE_WAIT_SECONDS)
 
     def on_connection_ended(self, subscription: Subscription) -> None:
@@ -246,5 +245,8 @@ class MessageManager(Service):
 
     async def run_once(self) -> PassResult:
         """One pass; see the module. Never raises a BackendError: it only makes a pause."""
-        with self.times.measured():
+        self.times.begin()
+        try:
             return await self._pass.run_once()
+        finally:
+            self.times.end()

@@ -7,8 +7,6 @@ whole queue (Outage).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from engine.clock import Clock
 from engine.delivery.context import QueueContext
@@ -39,16 +37,16 @@ class PassTimes:
         self.ended = self.in_vain = 0
         self.average_seconds = 0.0
 
-    @contextmanager
-    def measured(self) -> Iterator[None]:
-        """A pass."""
-        self.began = began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self.began = None
-            self.ended += 1
-            self.average_seconds += (self._clock.monotonic() - began - self.average_seconds) / _AVERAGED_PASSES
+    def begin(self) -> None:
+        """A pass begins."""
+        self.began = self._clock.monotonic()
+
+    def end(self) -> None:
+        """A pass has ended."""
+        assert self.began is not None
+        seconds, self.began = self._clock.monotonic() - self.began, None
+        self.ended += 1
+        self.average_seconds += (seconds - self.average_seconds) / _AVERAGED_PASSES
 
     def wake_before(self, due: float) -> None:
         """Something is due at that time: wake the owner if it sleeps for longer."""
@@ -111,6 +109,9 @@ class DeliveryPass:
             if unplaced := self._sets.take_unplaced():
                 call = self._context.engine.store.slots(self.queue, unplaced)
                 self._sets.place(unplaced, await self._context.work.run(call))
+            if not self._sets.filtered:
+                await self._step(self._sets.plain, result)
+                return
             with self._sets.in_turn(now) as turns:
                 for receiver_set in turns:
                     await self._step(receiver_set, result)
@@ -151,6 +152,8 @@ class DeliveryPass:
 
     def _next_recheck(self) -> float | None:
         sets = self._sets
+        if not self._leases.in_flight:
+            return None
         return self._leases.rechecker.next_time(messages_wait=sets.may_wait, alone=sets.waits_for_idle_receiver)
 
     def next_time(self) -> float | None:

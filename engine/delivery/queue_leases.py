@@ -141,19 +141,17 @@ class QueueLeases:
         self.releases.add(leases, counted=False, unconfirmed=True)
         self._host.wake()
 
-    def closed(
-        self, queue: QueueSpec, subscription: Subscription, *, release: bool
-    ) -> Sequence[asyncio.Future[None]] | None:
-        """Its consumer does not come back. Returns the first attempts to release; None where the messages stay leased
-        to its connection."""
+    def closed(self, queue: QueueSpec, subscription: Subscription, *, release: bool) -> Sequence[asyncio.Future[None]]:
+        """Its consumer does not come back. Returns the first attempts to release; none where all stay leased."""
         unread = _unread(subscription, cut=False)
         if self.connection_leases.retain(subscription, release=release or bool(unread)):
-            return None
+            return ()
         ends = self.in_flight.deadlines(subscription)
         leases = self.rechecker.drop_holder(subscription)
         read = [lease for lease in leases if lease.id not in unread]
-        # A delivery that never reached the client is no attempt.
-        attempts = [self.releases.add([lease for lease in leases if lease.id in unread], counted=False)]
+        attempts = []
+        if unread:  # a delivery that never reached the client is no attempt
+            attempts.append(self.releases.add([lease for lease in leases if lease.id in unread], counted=False))
         if not release:
             self.expired_leases.result_closed(read, subscription.request)
             if queue.options.tries_alone:

@@ -89,10 +89,8 @@ class ReceiverSets:
         self._unplaced: list[int] = []
 
     def __iter__(self) -> Iterator[ReceiverSet]:
-        yield self.plain
-        yield from tuple(self.filtered.values())
-        if self.sticky.late is not None:
-            yield self.sticky.late
+        late = self.sticky.late
+        return iter((self.plain, *self.filtered.values(), *(() if late is None else (late,))))
 
     @property
     def queue(self) -> QueueSpec:
@@ -117,6 +115,8 @@ class ReceiverSets:
     @property
     def waits_for_idle_receiver(self) -> bool:
         """Whether messages wait for a receiver that holds nothing."""
+        if not self.filtered:  # as at most acks
+            return bool(self.plain.messages.cache.alone)
         return any(receiver_set.messages.cache.alone for receiver_set in self)
 
     def turns(self, now: float) -> Sequence[ReceiverSet]:

@@ -71,6 +71,8 @@ class ReceiverSet:
         """Whether a step, or the end of a pass, may do anything now; of one without a condition."""
         if self.receivers.bounded or self.births.due:  # those results may be at their end
             return True
+        if not self.receivers:
+            return False
         room = self.receivers.room()
         known, polled = self.messages, self.receivers.room_for_polled(room)
         more = bool(known.added or known.resumed)
@@ -201,11 +203,11 @@ class ReceiverSet:
         """Claim the keys that need no look, where the messages are as an INSERT has left them: one round trip. The rest
         goes back into the cache; whether there is none."""
         known, waiting = self.messages, self.receivers
-        room = waiting.room()
+        first = self._sender.first_receivers(waiting.waiting)
+        room = waiting.room() if known.cache.alone else sum([capacity for _, capacity in first])
         if not room and not known.cache.alone:
             return False
         keys, known.resumed = known.resumed, ()
-        first = self._sender.first_receivers(waiting.waiting)
         if min(room, self._sender.claim_limit) < len(keys) or not waiting.one_ack_wait:
             known.cache.put_back(keys)
             return False
@@ -325,6 +327,8 @@ class ReceiverSet:
         known = self.messages
         if (birth_at := self.births.next_time) is not None:
             return birth_at
+        if not self.receivers:
+            return None
         rests_until = known.rests_until(now)
         if rests_until > now:
             return rests_until

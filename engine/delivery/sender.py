@@ -17,12 +17,12 @@ once (`poll_and_claim`, then `hand_out`). Messages that a commit of this proxy h
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeVar
 
+from engine.database_work import Outcome
 from engine.delivery.births import Birth
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
@@ -370,23 +370,16 @@ class Sender:
     ) -> tuple[T, float]:
         """The result of a claim of these messages, where they are known, and when it began. The claim goes on when this
         is cancelled meanwhile: what it leases then is released."""
-        task = asyncio.ensure_future(self._work.run_timed(call))
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(lambda done: self._release_abandoned(done, claim_of))
-            raise
+            return await self._work.run_timed(call, lambda outcome: self._release_abandoned(outcome, claim_of))
         except BackendError as error:
             self._failed = error, ids
             raise
 
-    def _release_abandoned(self, done: asyncio.Future[tuple[T, float]], claim_of: Callable[[T], Claim | None]) -> None:
-        if done.cancelled():
-            return
-        error = done.exception()
-        if isinstance(error, LeaseUnknown):
-            self._leases.on_abandoned(error.leases)
-        elif error is None and (claim := claim_of(done.result()[0])) is not None:
+    def _release_abandoned(self, outcome: Outcome, claim_of: Callable[[T], Claim | None]) -> None:
+        if isinstance(outcome.error, LeaseUnknown):
+            self._leases.on_abandoned(outcome.error.leases)
+        elif outcome.error is None and (claim := claim_of(outcome.result)) is not None:
             self.size.observe(claim.messages)  # reading them may have taken too long
             self._leases.on_abandoned([release_of(message) for message in claim.messages])
 

@@ -327,10 +327,10 @@ class Subscription:
 
     def capacity(self) -> int:
         """How many messages it can get now."""
-        if self.has_ended or not self.waiting or self._leases.has_isolated_message(self):
+        if not self._next.awaited or self._next.has_ended or self._leases.has_isolated_message(self):
             return 0
-        room = self._window.room(self.unacked)
-        return room if self.remaining is None else max(0, min(room, self.remaining))
+        room = self._window.room(self.unacked if self._window.counts_unacked else 0)
+        return room if self._limit is None else max(0, min(room, self._limit - self.sent))
 
     def _window_of(self, queue: QueueSpec) -> ReceiverWindow:
         request = self.request

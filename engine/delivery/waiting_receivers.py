@@ -47,9 +47,11 @@ class WaitingReceivers:
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
         del self._all[subscription]
-        self._ack_waits[subscription.request.ack_wait_ns] -= 1
+        ack_wait_ns = subscription.request.ack_wait_ns
+        self._ack_waits[ack_wait_ns] -= 1
+        if not self._ack_waits[ack_wait_ns]:
+            del self._ack_waits[ack_wait_ns]
         self._without_limit -= subscription.request.limit is None
-        self._ack_waits += Counter()  # without those of which none is left
         self.waiting.pop(subscription, None)
         self.bounded.leave(subscription)
 
@@ -85,8 +87,8 @@ class WaitingReceivers:
 
     def room(self, enough: int = CLAIM_MAX) -> int:
         """How many messages those can take that wait and get several at once, counted up to `enough`."""
-        room = 0
-        for subscription in self.split().others(self.waiting):
+        room, waiting = 0, self.split().others(self.waiting) if self._cache.alone else self.waiting
+        for subscription in waiting:
             room += subscription.capacity()
             if room >= enough:
                 break

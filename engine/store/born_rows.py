@@ -28,7 +28,7 @@ class BornRows:
         if not read.rows:
             (now,) = await self._pool.ask((Statement(prepared.statements.now, (), (INTEGER,)),))
             return Claim(int(not_null(now.rows[0][0])), ())
-        claim = lease.born(queue, leases, read.rows)
+        claim = prepared.first_deliveries.born(leases, read.rows)
         prepared.next_ids.record([message.id for message in claim.messages])
         return claim
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from engine.backend.base import StoreConnection, StorePool
+from engine.backend.base import Answer, Statement, StoreConnection, StorePool
 from engine.model.errors import LOCKED, ROLLED_BACK, BackendError, BackendUnavailable, CommitUnknown, is_refusal
 from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, Layout, MessageId, MessageKey, QueueName, QueueSpec
@@ -164,28 +164,37 @@ class Claims:
         assert ids
         prepared = self._prepared.of(queue)
         time_us = self._times.next((foreseen.earliest_ns + foreseen.latest_ns) // 2)
+        answers: list[Answer] | None
         at_once = bool(self._pool.without_waiting) and len(ids) <= WITHOUT_THREAD_MAX and not self._pool.replicates
 
-        def work(connection: StoreConnection) -> Claim | None:
+        def work(connection: StoreConnection) -> list[Answer] | None:
             return lease.claim_added(connection, prepared.statements, queue, ids, foreseen, time_us)
 
         try:
             if at_once:
                 waits_not = self._pool.without_waiting
                 batch = lease.leasing_added(prepared.statements, queue, ids, foreseen, time_us, waits_not)
-                with lease.unknown_if_made(ids, foreseen):
-                    answers = await self._pool.write_alone(batch)
-                claim = lease.leased_added(queue, answers)
+                answers = await self._write_alone(batch, ids, foreseen)
             else:
-                claim = await self._with_limit_row(queue, lambda: self._pool.write(work))
+                answers = await self._with_limit_row(queue, lambda: self._pool.write(work))
         except BackendError as error:
             made = isinstance(error, BackendUnavailable) or error.committed
             if not made and (error.errno in LOCKED or error.errno in ROLLED_BACK or is_refusal(error)):
                 return None  # a claim after a poll finds which of them
             raise
+        claim = None if answers is None else prepared.first_deliveries.leased(answers)
         if claim is not None:
             prepared.next_ids.record([message.id for message in claim.messages])
         return claim
+
+    async def _write_alone(
+        self, batch: Sequence[Statement], ids: Sequence[MessageId], foreseen: ForeseenLease
+    ) -> list[Answer]:
+        try:
+            return await self._pool.write_alone(batch)
+        except BackendError as error:
+            lease.check_not_made(error, ids, foreseen)
+            raise
 
     def _expected(self, prepared: PreparedQueue, count: int) -> Sequence[MessageId]:
         """What to lock during the poll, where the database supports it and it saves a round trip."""

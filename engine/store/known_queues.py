@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec, TopicSpec
@@ -14,6 +15,7 @@ from engine.store.catalog import TableInfo, next_catalog, warning_of
 from engine.store.operations import due_messages
 from engine.store.operations import order as sql_order
 from engine.store.operations.due_messages import LevelGuess
+from engine.store.operations.lease import FirstDeliveries
 from engine.store.operations.limits import LimitedStatements
 from engine.store.operations.order import OrderMemory
 from engine.store.statements.dialect import Dialect
@@ -52,7 +54,7 @@ class NextIds:
         """Record the ids to be claimed after a poll; none, where nothing was due."""
         numbers = [id_ for id_ in ids if isinstance(id_, int)]
         if self._next is not None:
-            foreseen = numbers and all(self._next <= number < self._next + EXPECTED_MAX for number in numbers)
+            foreseen = numbers and self._next <= min(numbers) and max(numbers) < self._next + EXPECTED_MAX
             self._misses = 0 if foreseen else min(self._misses + 1, MISSES_MAX)
         if numbers:
             self._next = max(numbers) + 1
@@ -102,7 +104,7 @@ class CatalogReader:
                 self._logger.warning("queue table %s: %s", table.name, text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedQueue:
     """The statements of one queue, and what is remembered of its polls, while its definition is unchanged."""
 
@@ -112,6 +114,11 @@ class PreparedQueue:
     limited: LimitedStatements | None = None
     memory: OrderMemory = field(default_factory=OrderMemory)
     next_ids: NextIds = field(default_factory=NextIds)
+
+    @cached_property
+    def first_deliveries(self) -> FirstDeliveries:
+        """What reads messages that are leased without a poll."""
+        return FirstDeliveries(self.queue)
 
     def polling(self, limit: int) -> Callable[[StoreConnection], PollResult]:
         """A poll."""

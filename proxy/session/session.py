@@ -157,7 +157,8 @@ class ClientSession:
 
     def reading_modes(self) -> frozenset[str]:
         """The sql_modes that affect the parser."""
-        reported = _MODES_REPORTED[self.no_backslash_escapes, self.ansi_quotes]
+        status = self.upstream.status
+        reported = _MODES_REPORTED[bool(status & NO_BACKSLASH_ESCAPES), bool(status & ANSI_QUOTES)]
         return reported | _ANSI if "ANSI_QUOTES" in self.settings.sql_modes else reported
 
     @property

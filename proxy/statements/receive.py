@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 
@@ -26,7 +26,7 @@ from proxy.session.guard import check_right
 from proxy.session.session import BackendTraits, ClientSession
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.stream_condition import ask
-from proxy.statements.stream_watch import RightsChecks, watching_stream
+from proxy.statements.stream_watch import RightsChecks, StreamWatch
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.statements.topics import TopicStatements, reading
 from proxy.upstream.base import accepted, check_own_table, collected, results_charset
@@ -185,8 +185,8 @@ class StreamStatement:
         finally:
             session.subscription = None
 
-    def _watched(self, subscription: OpenStream, rights_checks: RightsChecks) -> AbstractAsyncContextManager[None]:
-        return watching_stream(
+    def _watched(self, subscription: OpenStream, rights_checks: RightsChecks) -> StreamWatch:
+        return StreamWatch(
             subscription, self._session.upstream, lambda: self._judge(subscription.request), rights_checks
         )
 

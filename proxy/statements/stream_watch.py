@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 from engine.engine import OpenStream
 from engine.model.errors import BackendError
@@ -59,51 +59,49 @@ class RightsChecks:
         return error
 
 
-@contextlib.asynccontextmanager
-async def watching_stream(
-    subscription: OpenStream, upstream: Upstream, judge: Judge, rights_checks: RightsChecks
-) -> AsyncIterator[None]:
-    """For as long as the client waits for the stream. A result that is over within _FIRST_SECONDS needs no watch."""
-    over, loop = asyncio.Event(), asyncio.get_running_loop()
-    watches: list[asyncio.Task[None]] = []
+class StreamWatch:
+    """For as long as the client waits for the stream: the body of an `async with`. A result that is over within
+    _FIRST_SECONDS needs no watch."""
 
-    def begin() -> None:
-        watches.append(loop.create_task(_watch(subscription, upstream, judge, rights_checks, over)))
+    def __init__(self, subscription: OpenStream, upstream: Upstream, judge: Judge, rights_checks: RightsChecks) -> None:
+        self._subscription, self._upstream = subscription, upstream
+        self._judge, self._rights_checks = judge, rights_checks
+        self._over = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Task[None] | None = None
 
-    timer = loop.call_later(_FIRST_SECONDS, begin)
-    try:
-        yield
-    finally:
-        over.set()
-        timer.cancel()
-        for watch in watches:
+    async def __aenter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_FIRST_SECONDS, self._begin)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
             # Broken off in mid-answer the connection would be lost.
-            await asyncio.wait((watch,), timeout=_LAST_SECONDS)
-            watch.cancel()
+            await asyncio.wait((self._watch,), timeout=_LAST_SECONDS)
+            self._watch.cancel()
 
+    def _begin(self) -> None:
+        self._watch = asyncio.get_running_loop().create_task(self._check_until_over())
 
-async def _watch(
-    subscription: OpenStream, upstream: Upstream, judge: Judge, rights_checks: RightsChecks, over: asyncio.Event
-) -> None:
-    now = asyncio.get_running_loop().time
-    keepalive_at = now()
-    while not await _ended_within(over, min(rights_checks.due_at, keepalive_at) - now()):
-        if now() >= keepalive_at:
-            keepalive_at = now() + (await _keep_alive(upstream) if upstream.connection_required else RIGHTS_SECONDS)
-        if (
-            now() >= rights_checks.due_at
-            and not over.is_set()
-            and await rights_checks.again(subscription, judge) is not None
-        ):
-            return
+    async def _check_until_over(self) -> None:
+        now, checks, upstream = asyncio.get_running_loop().time, self._rights_checks, self._upstream
+        keepalive_at = now()
+        while not await self._ended_within(min(checks.due_at, keepalive_at) - now()):
+            if now() >= keepalive_at:
+                keepalive_at = now() + (await _keep_alive(upstream) if upstream.connection_required else RIGHTS_SECONDS)
+            if now() < checks.due_at or self._over.is_set():
+                continue
+            if await checks.again(self._subscription, self._judge) is not None:
+                return
 
-
-async def _ended_within(over: asyncio.Event, seconds: float) -> bool:
-    """Wait; whether the stream has ended meanwhile."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(seconds, 0.0)):  # not wait_for, which makes a task of each
-            await over.wait()
-    return over.is_set()
+    async def _ended_within(self, seconds: float) -> bool:
+        """Wait; whether the stream has ended meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):  # not wait_for, which makes a task of each
+                await self._over.wait()
+        return self._over.is_set()
 
 
 async def _keep_alive(upstream: Upstream) -> float:

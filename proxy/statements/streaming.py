@@ -13,10 +13,9 @@ acked. Leases of a result with an end (LIMIT, WAIT, NOWAIT) stay.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from engine.engine import OpenStream, Subscription
 from engine.model.errors import BackendError, EngineError, is_transient
@@ -40,30 +39,36 @@ class ClientDisconnected(EngineError):
     """The client disconnected in mid-stream; the error has no reader."""
 
 
-@contextlib.contextmanager
-def watching_client(client: ClientSocket, subscription: OpenStream) -> Iterator[None]:
-    """End the subscription as soon as its client has disconnected."""
-    aborts: list[asyncio.Task[None]] = []
-    is_over = False
+class ClientWatch:
+    """Ends a subscription as soon as its client has disconnected."""
 
-    async def abort() -> None:
-        await client.wait_stuck()  # a batch of the same moment is still to be written
-        client.abort()  # it will not read the rest, and others wait for its messages
+    __slots__ = ("_abort", "_client", "_disconnected", "_subscription")
 
-    def end(_: asyncio.Future[None]) -> None:
-        if not is_over:
-            subscription.end(ClientDisconnected("client gone"))
-            aborts.append(asyncio.create_task(abort()))
+    def __init__(self, client: ClientSocket, subscription: OpenStream) -> None:
+        self._client, self._subscription = client, subscription
+        self._disconnected: asyncio.Future[None] | None = None
+        self._abort: asyncio.Task[None] | None = None
 
-    disconnected = client.disconnected()
-    disconnected.add_done_callback(end)  # most results are over without: a task for each would cost more than it does
-    try:
-        yield
-    finally:
-        is_over = True
-        disconnected.cancel()
-        for task in aborts:
-            task.cancel()
+    def __enter__(self) -> None:
+        self._disconnected = self._client.disconnected()
+        self._disconnected.add_done_callback(self._end)  # most results end before: a task for each would cost more
+
+    def __exit__(self, *_: object) -> None:
+        disconnected, self._disconnected = self._disconnected, None
+        if disconnected is not None:
+            disconnected.remove_done_callback(self._end)
+            disconnected.cancel()
+        if self._abort is not None:
+            self._abort.cancel()
+
+    def _end(self, _: asyncio.Future[None]) -> None:
+        if self._disconnected is not None:
+            self._subscription.end(ClientDisconnected("client gone"))
+            self._abort = asyncio.create_task(self._abort_stuck())
+
+    async def _abort_stuck(self) -> None:
+        await self._client.wait_stuck()  # a batch of the same moment is still to be written
+        self._client.abort()  # it will not read the rest, and others wait for its messages
 
 
 async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowForm) -> None:
@@ -79,10 +84,7 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         writer.header(form.columns, encoding=form.encoding)
         if subscription.request.wait_mode is WaitMode.ENDLESS:
             await writer.flush()
-        client = writer.client
-        with _pushed_soon(client), watching_client(client, subscription), client.unbuffered():
-            async for batch in subscription:
-                await _send(batch, subscription, writer, form, unread)
+        await _send_all(subscription, writer, form, unread)
         unread.forget()  # other bytes follow
         await writer.end_of_rows()
         release = False
@@ -91,14 +93,18 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         unread.forget()
 
 
-@contextlib.contextmanager
-def _pushed_soon(client: ClientSocket) -> Iterator[None]:
-    """What is written goes out in a moment, if nothing else has it go out before."""
-    timer = asyncio.get_running_loop().call_later(_HEADER_SECONDS, client.push)
+async def _send_all(subscription: OpenStream, writer: AnswerWriter, form: RowForm, unread: UnreadRows) -> None:
+    """All rows. What is written before them goes out in a moment, if nothing else has it go out sooner."""
+    client = writer.client
+    push = asyncio.get_running_loop().call_later(_HEADER_SECONDS, client.push)
+    client.set_unbuffered(True)
     try:
-        yield
+        with ClientWatch(client, subscription):
+            async for batch in subscription:
+                await _send(batch, subscription, writer, form, unread)
     finally:
-        timer.cancel()
+        client.set_unbuffered(False)
+        push.cancel()
 
 
 class UnreadRows:
@@ -113,7 +119,7 @@ class UnreadRows:
 
     def written(self, messages: Sequence[Message], encoded: Sequence[bytes]) -> None:
         """These rows are about to be written."""
-        if not self._client.never_sent:
+        if self._rows and not self._client.never_sent:
             self._rows.clear()
         sizes = [len(row) + HEADER_BYTES * (1 + len(row) // PAYLOAD_MAX) for row in encoded]
         self._rows += zip([message.id for message in messages], sizes, strict=False)
@@ -217,7 +223,7 @@ class SubscriptionCursor:
         rows: list[bytes] = []
         while not rows:
             if not self._rest.rows and not self._ended:
-                with watching_client(client, self.subscription):
+                with ClientWatch(client, self.subscription):
                     await self._next_batch()
             if not self._rest.rows:
                 break

@@ -7,8 +7,7 @@ connection is lost or closed, writing does nothing and `drain` raises.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol, cast
 
@@ -108,19 +107,12 @@ class ClientOutput(asyncio.Protocol):
         if self._state in ENDED or self.transport is None:
             raise StreamClosed("the connection is closed")
 
-    @contextlib.contextmanager
-    def unbuffered(self) -> Iterator[None]:
-        """Meanwhile `stuck` is true as soon as the socket has not taken all that was written. Without TLS it always
+    def set_unbuffered(self, unbuffered: bool) -> None:
+        """From now on `stuck` is true as soon as the socket has not taken all that was written. Without TLS it always
         is."""
-        self._limit_buffer(1)  # TLS's own pauses where there is as much as this: with 0 it would not go on again
-        try:
-            yield
-        finally:
-            self._limit_buffer(WRITE_HIGH_BYTES)
-
-    def _limit_buffer(self, high: int) -> None:
         if self.encrypted and self.transport is not None and not self.lost:
-            self.transport.set_write_buffer_limits(high=high)
+            # TLS's own pauses where there is as much as this: with 0 it would not go on again.
+            self.transport.set_write_buffer_limits(high=1 if unbuffered else WRITE_HIGH_BYTES)
 
     def reset_seq(self) -> None:
         """The next packet begins a new command."""

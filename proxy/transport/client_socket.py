@@ -119,7 +119,7 @@ class ClientSocket(ClientOutput):
         self._timers.received += 1
         if self._state is ConnectionState.OPEN:
             self.commands.feed(data)
-            self._advance()
+            self._advance(fast=fast_path is None)
 
     def eof_received(self) -> bool:
         """The client will send no more. The socket stays open for the answers to what it did send."""
@@ -260,12 +260,14 @@ class ClientSocket(ClientOutput):
             self._reader.expect_end(disconnected)
         return disconnected
 
-    def _advance(self) -> None:
-        """After bytes came, or the fast path ended: give them to the waiting reader."""
+    def _advance(self, *, fast: bool = True) -> None:
+        """After bytes came, or the fast path ended: give them to the waiting reader. Not `fast`: the fast path has just
+        refused all of them."""
         parked = self._reader.command
         if parked is not None and not self.relaying and not parked.done():
             # A command cut by the network, or sent ahead of the last answer, may still be fast.
-            if self.commands.unread > FAST_BYTES_MAX or not self._whole() or not self._try_fast_path():
+            fast = fast and self.commands.unread <= FAST_BYTES_MAX and self._whole()
+            if not fast or not self._try_fast_path():
                 self._wake_if_whole(parked)
         elif self._reader.packet is not None:
             self._wake_if_whole(self._reader.packet)

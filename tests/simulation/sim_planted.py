@@ -267,8 +267,8 @@ def late_answers_are_believed() -> Any:
     """A lease is measured from when it was heard of."""
     real = DatabaseWork.run_timed
 
-    async def hopeful(self: DatabaseWork, call: Any) -> Any:
-        result, _ = await real(self, call)
+    async def hopeful(self: DatabaseWork, call: Any, *abandoned: Any) -> Any:
+        result, _ = await real(self, call, *abandoned)
         return result, self._boottime()
 
     return patch.object(DatabaseWork, "run_timed", hopeful)

@@ -7,7 +7,6 @@ rows that it may lease; then the lease, the rows after it, and the commit.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -178,8 +177,8 @@ def claim_added(
     ids: Sequence[MessageId],
     foreseen: ForeseenLease,
     time_us: int,
-) -> Claim | None:
-    """MessageStore.claim_added, in one round trip."""
+) -> list[Answer] | None:
+    """MessageStore.claim_added, in one round trip: the answers, of which `FirstDeliveries.leased` makes the claim."""
     if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
         return None
     among, waits_not = (foreseen.earliest_ns, foreseen.latest_ns, *ids), connection.without_waiting
@@ -187,9 +186,11 @@ def claim_added(
     lock = "" if waits_not else statements.added.lock(len(ids))
     if lock:
         batch.insert(0, Statement(lock, among, (id_column(queue),)))
-    with unknown_if_made(ids, foreseen):
-        answers = connection.run(batch, last=True, alone=not lock)
-    return leased_added(queue, answers)
+    try:
+        return connection.run(batch, last=True, alone=not lock)
+    except BackendError as error:
+        check_not_made(error, ids, foreseen)
+        raise
 
 
 def leasing_added(
@@ -215,24 +216,11 @@ def leasing_added(
     ]
 
 
-@contextlib.contextmanager
-def unknown_if_made(ids: Sequence[MessageId], foreseen: ForeseenLease) -> Iterator[None]:
-    """Raises LeaseUnknown where what `leasing_added` has leased holds, or may hold, and cannot be read."""
-    try:
-        yield
-    except BackendError as error:
-        if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED and not error.committed:
-            raise
+def check_not_made(error: BackendError, ids: Sequence[MessageId], foreseen: ForeseenLease) -> None:
+    """Raises LeaseUnknown where `leasing_added` has failed with this error, and what it has leased holds, or may."""
+    if isinstance(error, BackendUnavailable) or error.errno in INTERRUPTED or error.committed:
         due_ns = foreseen.earliest_ns  # about when they were enqueued
         raise LeaseUnknown(error, [Release(id_, due_ns, foreseen.until_ns, 1) for id_ in ids]) from error
-
-
-def leased_added(queue: QueueSpec, answers: Sequence[Answer]) -> Claim | None:
-    """What was claimed by the answers to `leasing_added`, which are the last of these; None where it is nothing."""
-    *_, leased, read = answers
-    if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
-        return None
-    return Claim(int(not_null(read.rows[0][0])), _first_deliveries(queue, read.rows))
 
 
 def reading_born(statements: QueueStatements, queue: QueueSpec, leases: Sequence[Release]) -> Statement:
@@ -241,31 +229,41 @@ def reading_born(statements: QueueStatements, queue: QueueSpec, leases: Sequence
     return Statement(statements.added.born(len(ids)), ids, (INTEGER, *queue.columns))
 
 
-def born(queue: QueueSpec, leases: Sequence[Release], rows: Sequence[tuple[TextValue, ...]]) -> Claim:
-    """Of rows that `reading_born` brings, at least one, those that were inserted with these leases."""
-    now_ns, wanted = int(not_null(rows[0][0])), {(lease.epoch, lease.token) for lease in leases}
-    messages = _first_deliveries(queue, rows)
-    return Claim(now_ns, tuple(message for message in messages if (message.epoch, message.token) in wanted))
+class FirstDeliveries:
+    """Reads the first deliveries of a queue's messages from whole rows that follow the database's time; `queue`: one
+    whose messages can be leased without a poll."""
 
+    def __init__(self, queue: QueueSpec) -> None:
+        names = [column.name.lower() for column in queue.columns]
+        self._kind = id_kind(id_column(queue))
+        self._positions = tuple(map(names.index, ("id", "epoch", "priority", "time_scheduled", "time_next")))
+        self._token = names.index(TOKEN_COLUMN) if queue.has_tokens else None
 
-def _first_deliveries(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> tuple[Message, ...]:
-    """The messages of rows that follow the database's time, leased as they are there."""
-    names = [column.name.lower() for column in queue.columns]
-    token = names.index(TOKEN_COLUMN) if queue.has_tokens else None
-    kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))
-    epoch, until = names.index("epoch"), names.index("time_next")
-    return tuple(
-        Message(
-            from_text(kind, not_null(row[key])),
-            number(row[epoch]) or 0,
-            number(row[priority]) or 0,
-            int(not_null(row[due])),
-            number(row[until]) or 0,
+    def leased(self, answers: Sequence[Answer]) -> Claim | None:
+        """What was claimed by the answers to `leasing_added`, which are the last of these; None where it is nothing."""
+        *_, leased, read = answers
+        if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
+            return None
+        return Claim(int(not_null(read.rows[0][0])), tuple(map(self._message, read.rows)))
+
+    def born(self, leases: Sequence[Release], rows: Sequence[tuple[TextValue, ...]]) -> Claim:
+        """Of rows that `reading_born` brings, at least one, those that were inserted with these leases."""
+        now_ns, wanted = int(not_null(rows[0][0])), {(lease.epoch, lease.token) for lease in leases}
+        messages = map(self._message, rows)
+        return Claim(now_ns, tuple(message for message in messages if (message.epoch, message.token) in wanted))
+
+    def _message(self, timed: tuple[TextValue, ...]) -> Message:
+        row, token = timed[1:], self._token
+        id_, epoch, priority, due, until = [row[at] for at in self._positions]
+        return Message(
+            from_text(self._kind, not_null(id_)),
+            int(epoch or 0),
+            int(priority or 0),
+            int(not_null(due)),
+            int(until or 0),
             row,
             NO_TOKEN if token is None else int(not_null(row[token])),
         )
-        for row in (row[1:] for row in rows)
-    )
 
 
 def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:

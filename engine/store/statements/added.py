@@ -11,7 +11,7 @@ class AddedStatements:
     """The texts for one queue. `columns`: of a whole row; `new_token`: what a lease sets beside its time and epoch."""
 
     def __init__(self, dialect: Dialect, table: GatedTable, columns: str, new_token: str) -> None:
-        self._table, self._columns, self._new_token = table, columns, new_token
+        self._table, self._columns, self._new_token = str(table), columns, new_token
         self._now = now_ns = dialect.now_ns
         added = f"{due(now_ns)} AND time_next = time_scheduled AND COALESCE(epoch, 0) = 0"
         self._added = f"+time_acked IS NULL AND {added} AND {now_ns} BETWEEN ? AND ? AND id IN"

@@ -76,6 +76,7 @@ async def test_one_more_takes_a_part_of_each_and_gives_it_back():
         await w.commit(*map(Row, IDS))
         assert set(c.ids) == after[2]
         await c.close(release=False)
+        await pass_time(0.001)
         assert (own(a, w), own(b, w)) == before
 
 

@@ -8,7 +8,7 @@ from memory_store import make_spec
 from engine.backend.base import Answer
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.store.base import ForeseenLease, LeaseUnknown
-from engine.store.operations.lease import claim_added
+from engine.store.operations.lease import FirstDeliveries, claim_added
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.queue import QueueStatements
 
@@ -37,7 +37,8 @@ def row(id_):
 
 
 def claimed(database, ids=(1, 2)):
-    return claim_added(database, QueueStatements(MYSQL, SPEC), SPEC, ids, LEASE, 77)
+    answers = claim_added(database, QueueStatements(MYSQL, SPEC), SPEC, ids, LEASE, 77)
+    return None if answers is None else FirstDeliveries(SPEC).leased(answers)
 
 
 def test_one_statement_needs_no_transaction_and_a_lock_before_it_does():
