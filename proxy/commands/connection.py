@@ -261,9 +261,10 @@ class ClientConnection(RelayListener):
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         fast = self._fast
         effects, fast.effects = fast.effects, NO_EFFECTS
+        verb, fast.verb = fast.verb, None
         leased, fast.leased = fast.leased, None
         birth = None if leased is None else leased.birth
-        self.executor.database.note(outcome, effects, sent_at=fast.sent_at, birth=birth)
+        self.executor.database.note(outcome, effects, verb, fast.sent_at, birth)
         if self.executor.database.excess is not None:
             self._killed = True
             self._end_with(self.executor.database.excess)

@@ -20,7 +20,7 @@ from proxy.statements.prepared_inserts import PreparedInsert
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.repeats import stands_alone
 from rewriter.grammar.quick_forms import VERBS
-from rewriter.plan import NO_EFFECTS, Effects, Execute
+from rewriter.plan import NO_EFFECTS, Effects, Execute, TransactionVerb
 from rewriter.scan.scanner import StatementClass, transaction_verb
 
 _QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
@@ -29,11 +29,12 @@ _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE
 
 
 class FastCommands:
-    """See the module. `effects`, `sent_at` and `leased` are those of the command on the fast path, where its end is
-    reported."""
+    """See the module. `effects`, `verb`, `sent_at` and `leased` are those of the command on the fast path, where its
+    end is reported."""
 
     def __init__(self, executor: Executor, statements: UpstreamStatements) -> None:
         self.effects = NO_EFFECTS
+        self.verb: TransactionVerb | None = None
         self.sent_at: float | None = None
         self.leased: LeasedInsert | None = None
         self._executor = executor
@@ -44,7 +45,7 @@ class FastCommands:
         """See RelayListener: whether this command, one whole small packet, may go straight to the database, or what in
         its place. Never raises."""
         session = self._session
-        if not session.scope.empty or session.notes:
+        if session.notes or not (session.scope.empty or command == _QUERY):
             return FastPath.REFUSE
         if command == _QUERY and not session.admin and self._executor.database.transactions.full(session.identity.user):
             return FastPath.REFUSE  # it may be a BEGIN
@@ -57,8 +58,10 @@ class FastCommands:
             reader = self._executor.reader
             classification = reader.classify(text)
             if classification.kind is StatementClass.NONE:
+                if not session.scope.empty:
+                    return self._in_transaction(text)
                 return FastPath.REFUSE if self._may_begin(text) else FastPath.RELAY
-            if classification.kind is StatementClass.USE and reader.names_again(text):
+            if classification.kind is StatementClass.USE and session.scope.empty and reader.names_again(text):
                 session.settings.streams.forget()
                 return FastPath.RELAY
             if classification.kind is not StatementClass.TOUCHES:
@@ -77,6 +80,13 @@ class FastCommands:
             verdict = self._with_effects(effects)
             return packet if verdict is not FastPath.REFUSE and number in self._statements.repeatable else verdict
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
+
+    def _in_transaction(self, text: bytes) -> FastPath:
+        """Of a statement that does nothing to queues, in a transaction that has: it may end it, or undo a part."""
+        if self._executor.database.unlimited:
+            return FastPath.REFUSE
+        self.verb, self.sent_at = transaction_verb(text, backslash_escapes=not self._session.no_backslash_escapes), None
+        return FastPath.RELAY_AND_REPORT
 
     def _quickly(self, text: bytes) -> FastPath | bytes:
         """What goes to the database in place of a statement on a queue, where that is known at once."""

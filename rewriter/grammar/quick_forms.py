@@ -20,9 +20,13 @@ _IDS = rf"(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))"  # two: bare numb
 _GROUP = rf"\s++GROUP\s++(?!BY\b){_NAME}"
 _DURATION = r"(?:'[\w.]{1,24}'|\d{1,9}(?!\d))"
 _QUICK_ACK = re.compile(rf"\s*+ACK\s++{_QUEUE}{_IDS}(?:{_GROUP})?\s*+;?\s*+", re.ASCII | re.IGNORECASE)
-_QUICK_IDS = re.compile(
-    rf"(\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++{_QUEUE}){_IDS}"
-    rf"((?:{_GROUP}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+",
+_VERB = rf"\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++{_QUEUE}"
+_CLAUSES = rf"((?:{_GROUP}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+"
+_QUICK_IDS = re.compile(rf"({_VERB}){_IDS}{_CLAUSES}", re.ASCII | re.IGNORECASE)
+_ONE = r"\d{1,18}(?!\d)"
+_QUICK_DELIVERY = re.compile(
+    rf"({_VERB}WHERE\s++)((?>id|`id`)\s*+(?>=|IN\s*+(\())\s*+)((?(7){_NUMBERS}|{_ONE}))"
+    rf"((?(7)\s*+\))\s++AND\s++(?>lease_token|`lease_token`|epoch|`epoch`)\s*+=\s*+)({_ONE}){_CLAUSES}",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")
@@ -61,3 +65,21 @@ def quick_ids(sql: str) -> QuickIds | None:
         return None
     before, bare, enclosed, after = match.group(1, 6, 7, 8)
     return QuickIds(before, bare or enclosed, after)
+
+
+class QuickDelivery(NamedTuple):
+    """As QuickIds, of `... WHERE id = 5 AND lease_token = 7`, or with `id IN (5, 6)`: the condition is `column`, the
+    ids, `between` and the `number` of the delivery."""
+
+    before: str
+    column: str
+    numbers: str
+    between: str
+    number: str
+    after: str
+
+
+def quick_delivery(sql: str) -> QuickDelivery | None:
+    """As `quick_ids`, where the delivery is named."""
+    match = _QUICK_DELIVERY.fullmatch(sql)
+    return None if match is None else QuickDelivery(*match.group(1, 6, 8, 9, 10, 11))

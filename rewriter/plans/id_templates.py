@@ -1,7 +1,7 @@
 """ACK, NACK, RELEASE, RENEW and REJECT of whole numbers: the SQL is made once for each queue, the numbers are put in.
 
-The plan is the one that PlanBuilder makes for such a statement. Only what quick_ids recognises comes here;
-every other statement takes the ordinary route.
+The plan is the one that PlanBuilder makes for such a statement. Only what quick_ids and quick_delivery recognise comes
+here; every other statement takes the ordinary route.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
-from rewriter.grammar.quick_forms import QuickIds, quick_ids
+from rewriter.grammar.quick_forms import QuickDelivery, QuickIds, quick_delivery, quick_ids
 from rewriter.plan import Effects, Execute, Plan, PlanContext
 from rewriter.plans.plan_statement import PlanBuilder
 
 _TEMPLATES_MAX = 1024  # a name may be written in many ways, and a duration
-_SAMPLE = 1
+_SAMPLE = _DELIVERY = "1"
 _OPEN, _CLOSE = "id IN (", ")"
-_PLACE = f"{_OPEN}{_SAMPLE}{_CLOSE}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """The text around the ids. `effects` are of the sample; its ids are those `settled`, or those `changed`."""
+    """The text around the ids, with what is `between` them and the number of their delivery, where one is named.
+    `effects` are of the sample; its ids are those `settled`, or those `changed`."""
 
     before: str
+    between: str
     after: str
     queue: QueueName
     effects: Effects
@@ -35,9 +36,10 @@ class _Template:
     pins: Pins
     at_shards: QueueName | None
 
-    def filled(self, numbers: str) -> Execute:
+    def filled(self, numbers: str, delivery: str) -> Execute:
         """The statement with these ids, which commas separate."""
-        effects, named = self.effects, ((self.queue, tuple(map(int, numbers.split(",")))),)
+        ids = tuple(map(int, numbers.split(",")))
+        effects, named = self.effects, ((self.queue, ids),)
         filled = Effects(
             touched=effects.touched,
             settled=named if effects.settled else (),
@@ -45,9 +47,10 @@ class _Template:
             rejected=effects.rejected,
             delay_ns=effects.delay_ns,
             tally=effects.tally,
+            if_all=len(set(ids)) if effects.if_all else 0,
         )
         return Execute(
-            f"{self.before}{numbers}{self.after}",
+            f"{self.before}{numbers}{self.between}{delivery}{self.after}",
             filled,
             reporter_offset=self.reporter_offset,
             pins=self.pins,
@@ -60,14 +63,15 @@ class IdTemplates:
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
-        self._templates: dict[tuple[str, str, PlanContext], _Template] = {}
+        self._templates: dict[tuple[str, str, str, PlanContext], _Template] = {}
 
     def plan(self, sql: str, context: PlanContext) -> Execute | None:
         """The plan of a statement in its plainest form, of a queue whose plan is a text around the ids; else None."""
-        quick = quick_ids(sql)
+        quick = quick_ids(sql) or quick_delivery(sql)
         if quick is None:
             return None
-        key = (quick.before, quick.after, context)
+        between, delivery = (quick.between, quick.number) if isinstance(quick, QuickDelivery) else ("", "")
+        key = (quick.before, between, quick.after, context)
         template = self._templates.get(key)
         if template is None:
             template = self._build(quick, context)
@@ -76,28 +80,33 @@ class IdTemplates:
             if len(self._templates) >= _TEMPLATES_MAX:
                 self._templates.clear()
             self._templates[key] = template
-        return template.filled(quick.numbers)
+        return template.filled(quick.numbers, delivery)
 
-    def _build(self, quick: QuickIds, context: PlanContext) -> _Template | None:
+    def _build(self, quick: QuickIds | QuickDelivery, context: PlanContext) -> _Template | None:
+        opened, between, number, closed = _OPEN, "", "", _CLOSE  # of the condition in the plan
+        sample = f"{quick.before}({_SAMPLE}){quick.after}"
+        if isinstance(quick, QuickDelivery):
+            opened, between, number, closed = quick.column, quick.between, _DELIVERY, ""
+            sample = f"{quick.before}{opened}{_SAMPLE}{between}{number}{quick.after}"
         try:
-            statement = parse(f"{quick.before}({_SAMPLE}){quick.after}", context.sql_modes, context.database)
+            statement = parse(sample, context.sql_modes, context.database)
             plan = None if statement is None else self._builder.plan(statement, context)
         except (RewriteError, EngineError):
             return None  # the ordinary route reports what is wrong
-        return _around(plan)
+        return _around(plan, opened, between, number, closed)
 
 
-def _around(plan: Plan | None) -> _Template | None:
+def _around(plan: Plan | None, opened: str, between: str, number: str, closed: str) -> _Template | None:
     """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
-    if not isinstance(plan, Execute) or plan.sql.count(_PLACE) != 1:
+    place = f"{opened}{_SAMPLE}{between}{number}{closed}"
+    if not isinstance(plan, Execute) or plan.sql.count(place) != 1:
         return None
     effects = plan.effects
     named = effects.settled + effects.changed
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
-    before, _, after = plan.sql.partition(_PLACE)
-    template = _Template(
-        before + _OPEN, _CLOSE + after, named[0][0], effects, plan.reporter_offset, plan.pins, plan.at_shards
-    )
+    before, _, after = plan.sql.partition(place)
+    of_plan = named[0][0], effects, plan.reporter_offset, plan.pins, plan.at_shards
+    template = _Template(before + opened, between, closed + after, *of_plan)
     # If such a plan gets more fields one day, they are not left out here.
-    return template if template.filled(str(_SAMPLE)) == plan else None
+    return template if template.filled(_SAMPLE, number) == plan else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.grammar.quick_forms import quick_ids
+from rewriter.grammar.quick_forms import quick_delivery, quick_ids
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,38 @@ def test_others_are_not(sql):
     assert quick_ids(sql) is None
 
 
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("ACK q WHERE id = 5 AND lease_token = 7", ("ACK q WHERE ", "id = ", "5", " AND lease_token = ", "7", "")),
+        ("nack `q`where `ID` in ( 5 , 6 ) and `epoch`=7 DELAY 5 ;",
+         ("nack `q`where ", "`ID` in ( ", "5 , 6", " ) and `epoch`=", "7", " DELAY 5")),
+        ("RENEW shop.q WHERE id=5\nAND\tlease_token=7 FOR '5m'",
+         ("RENEW shop.q WHERE ", "id=", "5", "\nAND\tlease_token=", "7", " FOR '5m'")),
+    ],
+)  # fmt: skip
+def test_a_named_delivery_is_cut(sql, parts):
+    assert quick_delivery(sql) == parts and quick_ids(sql) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ACK q WHERE id = 5", "ACK q WHERE id = 5, 6 AND epoch = 1", "ACK q WHERE id IN (5 AND epoch = 1",
+     "ACK q WHERE id = 5) AND epoch = 1", "ACK q WHERE id = 5 AND epoch = 1 OR 1", "ACK q WHERE id = 5 AND epoch = 1.5",
+     "ACK q WHERE id = 5.0 AND epoch = 1", "ACK q WHERE id = ? AND epoch = 1", "ACK q WHERE id = '5' AND epoch = 1",
+     "ACK q WHERE id = 5 AND epochs = 1", "ACK q WHERE xid = 5 AND epoch = 1", "ACK qWHERE id = 5 AND epoch = 1",
+     "ACK q WHERE id = 5 AND epoch = 1 REASON 'x'", "ACK q WHERE id = 5 /* */ AND epoch = 1", "ACK q 5 AND epoch = 1",
+     "ACK q WHERE id = 5 AND epoch = 1234567890123456789", "ACK q WHERE id = 5 OR epoch = 1"],
+)  # fmt: skip
+def test_another_condition_is_not(sql):
+    assert quick_delivery(sql) is None
+
+
 def test_a_hostile_text_takes_linear_time():
     """Possessive parts: what does not match is given up at once."""
     assert quick_ids("NACK " + "a." * 50_000 + " 1") is None
     assert quick_ids("NACK q " + "1," * 50_000) is None
     assert quick_ids("NACK q 1" + " " * 100_000 + "x") is None
+    assert quick_delivery("ACK q WHERE id IN (" + "1," * 50_000 + ")") is None
+    assert quick_delivery("ACK q WHERE id = 1 AND epoch = 1" + " " * 100_000 + "x") is None
+    assert quick_delivery("ACK q WHERE " + "id " * 50_000) is None

@@ -53,19 +53,40 @@ def plain(plan: Execute) -> Execute:
 def test_it_is_the_same_plan(verb, name, numbers, comma, clauses, end, database):
     context, ids = PlanContext(database), comma.join(map(str, numbers))
     for sql in (f"{verb} {name} {ids}{clauses}{end}", f"{verb} {name} ({ids}){clauses}{end}"):
-        quick = PLANNER.quick(sql, context)
-        if quick is not None:
-            ordinary = read(sql, context)
-            assert isinstance(ordinary, Execute)
-            assert plain(quick) == plain(ordinary)
-            assert quick.effects.tally == ordinary.effects.tally
-            assert quick.effects.reason == ordinary.effects.reason
+        check_same(sql, context)
+
+
+@given(
+    VERBS,
+    NAMES,
+    NUMBERS,
+    st.sampled_from([" AND lease_token = ", " and `epoch`=", "\nAND epoch = ", " AND time_acked = "]),
+    st.integers(0, 10**18),
+    CLAUSES,
+    ENDS,
+    st.sampled_from([None, "shop"]),
+)
+def test_it_is_the_same_plan_where_the_delivery_is_named(verb, name, ids, between, number, clauses, end, database):
+    context, rest = PlanContext(database), f"{between}{number}{clauses}{end}"
+    check_same(f"{verb} {name} WHERE id = {ids[0]}{rest}", context)
+    check_same(f"{verb} {name} WHERE id IN ({', '.join(map(str, ids))}){rest}", context)
+
+
+def check_same(sql: str, context: PlanContext) -> None:
+    quick = PLANNER.quick(sql, context)
+    if quick is not None:
+        ordinary = read(sql, context)
+        assert isinstance(ordinary, Execute)
+        assert plain(quick) == plain(ordinary)
+        assert quick.effects.tally == ordinary.effects.tally
+        assert quick.effects.reason == ordinary.effects.reason
 
 
 @pytest.mark.parametrize(
     "statement",
     ["ACK {} 101, 102", "NACK {} 101", "nack {} (101, 102) DELAY '20s'", "RELEASE {} 101;", "RENEW {} 101 FOR '5m'",
-     "REJECT {} 101"],
+     "REJECT {} 101", "ACK {} WHERE id = 101 AND lease_token = 7", "NACK {} WHERE id IN (101, 102) AND epoch = 1 DELAY 5",
+     "RENEW {} WHERE id = 101 AND lease_token = 7 FOR '5m'", "REJECT {} WHERE id = 101 AND lease_token = 7"],
 )  # fmt: skip
 def test_the_usual_ones_have_a_template(statement):
     assert PLANNER.quick(statement.format("none"), SHOP) is None
