@@ -143,4 +143,5 @@ def _literal(value: Value) -> str:
         return str(value)
     if _PLAIN.fullmatch(value):
         return f"'{value}'"
-    return f"CONVERT(X'{value.encode('utf-8', 'replace').hex()}' USING utf8mb4)"
+    # Cast, it has the character set and the collation of the client's connection, as the header has.
+    return f"CAST(CONVERT(X'{value.encode('utf-8', 'replace').hex()}' USING utf8mb4) AS CHAR)"

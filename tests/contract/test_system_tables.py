@@ -55,6 +55,23 @@ def test_values_and_types(sql, queue):
     assert isinstance(age, Decimal | float) and 0 <= age < 60
 
 
+@pytest.mark.parametrize("names", ["utf8mb4 COLLATE utf8mb4_unicode_ci", "utf8mb4 COLLATE utf8mb4_bin", "latin1"])
+def test_values_with_quotes_whatever_the_collation_of_the_client(gate, queue, stream, name, names):
+    q = queue()
+    stream(f"SELECT * FROM STREAM {q} WITH (consumer = 'it''s an old \u30c4')")
+    charset, *_ = names.split()
+    link = Sql(gate.connect(charset=charset))
+    link(f"SET NAMES {names}")
+    consumer = link.value(f"SELECT consumer FROM queuegate.subscriptions WHERE queue = '{q}'")
+    assert consumer in ("it's an old \u30c4", "it's an old ?")
+    link(f"CREATE TABLE {name} (label VARCHAR(64) CHARACTER SET utf8mb4)")
+    link(f"INSERT INTO {name} VALUES ('{q}')")
+    assert (
+        link.value(f"SELECT ready FROM queuegate.queues s JOIN {name} t ON s.queue = t.label COLLATE utf8mb4_bin") == 0
+    )
+    link(f"DROP TABLE {name}")
+
+
 def test_joins_with_other_tables_and_with_each_other(sql, queue, stream, name):
     q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
     sql(f"CREATE TABLE {name} (label VARCHAR(64), owner VARCHAR(20))")
