@@ -55,7 +55,7 @@ class QueueCommits:
         unsure = len(known) < len(ids) or (hits < len(known) and self._kind is not IdKind.INTEGER)
         if unsure and here:
             self.uncertain()
-        elif (
+        elif self._sets.subscriptions and (
             waited or (hits and freed.window) or idle_awaited or freed.alone or self._queue.options.waits_for_settlement
         ):
             self._host.wake()

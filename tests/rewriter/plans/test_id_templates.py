@@ -85,7 +85,7 @@ def check_same(sql: str, context: PlanContext) -> None:
 @pytest.mark.parametrize(
     "statement",
     ["ACK {} 101, 102", "NACK {} 101", "nack {} (101, 102) DELAY '20s'", "RELEASE {} 101;", "RENEW {} 101 FOR '5m'",
-     "REJECT {} 101", "ACK {} WHERE id = 101 AND lease_token = 7", "NACK {} WHERE id IN (101, 102) AND epoch = 1 DELAY 5",
+     "REJECT {} 101", "ACK {} WHERE id = 101 AND lease_token = 7", "NACK {} WHERE id IN (101, 102) AND epoch = 1",
      "RENEW {} WHERE id = 101 AND lease_token = 7 FOR '5m'", "REJECT {} WHERE id = 101 AND lease_token = 7"],
 )  # fmt: skip
 def test_the_usual_ones_have_a_template(statement):
