@@ -36,7 +36,8 @@ class CommitReports:
                 if reported and not renewed and services.manager.commits.postponed(ids, reported):
                     postponed.add(name)
                     continue
-                services.manager.commits.changed(ids, renewed=renewed, here=here)
+                until_known = reported is not None
+                services.manager.commits.changed(ids, renewed=renewed, here=here, until_known=until_known)
         for name in report.uncertain:
             if services := self._queues.get(name):
                 services.manager.commits.uncertain()

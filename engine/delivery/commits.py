@@ -60,14 +60,16 @@ class QueueCommits:
         ):
             self._host.wake()
 
-    def changed(self, ids: Sequence[MessageId], *, renewed: bool, here: bool = True) -> None:
-        """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`."""
-        in_flight = self._leases.changed(self._known(ids), renewed=renewed)
+    def changed(self, ids: Sequence[MessageId], *, renewed: bool, here: bool = True, until_known: bool = True) -> None:
+        """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`. Not
+        `until_known`: they may end sooner now."""
+        at_once = not (renewed and until_known)
+        in_flight = self._leases.changed(self._known(ids), renewed=renewed, at_once=at_once)
         if here and in_flight < len(ids) and self._kind is not IdKind.INTEGER:
             self.uncertain()
-        if not renewed:
-            if self._queue.options.on_failure == "skip":  # the next of its key may go, which fell due before
-                self.overdue()
+        if not renewed and self._queue.options.on_failure == "skip":
+            self.overdue()  # the next of its key may go, which fell due before
+        if at_once and (in_flight or not renewed):
             self._host.wake()
 
     def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool:

@@ -149,6 +149,9 @@ class DeliveryPass:
         if due is not None and due <= self._clock.monotonic():
             result.rechecked = True
             await self._leases.rechecker.run_once(self.queue)
+            if (deadline := self._leases.in_flight.next_deadline()) is not None:  # perhaps sooner than before
+                for receiver_set in self._sets:
+                    receiver_set.messages.note_due(deadline)
 
     def _next_recheck(self) -> float | None:
         sets = self._sets

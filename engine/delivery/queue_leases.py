@@ -95,10 +95,10 @@ class QueueLeases:
         """Whether the end of these may let a receiver have more."""
         return self.connection_leases.window_full(ids) or self.isolated_delivery.any_alone(ids)
 
-    def changed(self, ids: Sequence[MessageId], *, renewed: bool) -> int:
+    def changed(self, ids: Sequence[MessageId], *, renewed: bool, at_once: bool) -> int:
         """The leases of these were renewed, or else perhaps given up; returns how many of them are in flight."""
         in_flight = [id_ for id_ in ids if id_ in self.in_flight]
-        self.rechecker.request(in_flight, renewed=renewed)
+        self.rechecker.request(in_flight, renewed=renewed, at_once=at_once)
         if not renewed:
             self.expired_leases.forget(ids)
             self.isolated_delivery.settled(ids)

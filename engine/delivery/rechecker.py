@@ -53,11 +53,11 @@ class Rechecker:
         """Some messages in flight may have been settled."""
         self._uncertain = bool(self._in_flight)
 
-    def request(self, ids: Iterable[MessageId], *, renewed: bool) -> None:
+    def request(self, ids: Iterable[MessageId], *, renewed: bool, at_once: bool) -> None:
         """The leases of these messages in flight were renewed, or else perhaps given up."""
         for id_ in ids:
             self._requested[id_] = renewed and self._requested.get(id_, True)
-            self._immediate = self._immediate or not renewed
+            self._immediate = self._immediate or at_once
         if len(self._requested) > 2 * len(self._in_flight) + _SETTLED_MAX:
             self._requested = {id_: only for id_, only in self._requested.items() if id_ in self._in_flight}
 

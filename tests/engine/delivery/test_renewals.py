@@ -65,6 +65,20 @@ async def test_what_was_renewed_and_given_up_is_asked_about_at_once():
 
 
 @in_virtual_time
+async def test_a_renewal_whose_end_is_not_known_is_asked_about_at_once():
+    async with world() as w:
+        receiver = await w.receive()
+        await w.commit(Row(1))
+        w.store.tables[NAME][1].time_next = lease_end(w.clock.now_ns() + SECOND)
+        w.store.calls.clear()
+        w.engine.on_remote_commit(CommitReport(changed={NAME: (1,)}))
+        await settle()
+        assert w.store.calls == {"unsettled": 1}
+        await pass_time(2.0)
+        assert receiver.ids == [1, 1], "it ended long before it would have"
+
+
+@in_virtual_time
 async def test_renewals_of_what_is_settled_are_forgotten():
     async with world(make_spec()) as w:
         await w.receive()
