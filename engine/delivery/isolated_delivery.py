@@ -125,7 +125,7 @@ class ConnectionLeases:
 
     def unacked_before(self, subscription: Subscription) -> int:
         """How many messages its connection has of earlier results; 0 for a subscription that has ended."""
-        if subscription.has_ended or not subscription.request.by_connection:
+        if subscription.has_ended:
             return 0
         earlier = self._ended.get(subscription.request.connection_id, ())
         return sum([self._in_flight.count(one) for one in earlier])

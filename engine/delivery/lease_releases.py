@@ -93,7 +93,7 @@ class LeaseReleases:
 
     def next_attempt(self) -> float | None:
         """When the next attempt is due; None when nothing is pending."""
-        return min((entry.due for entry in self._pending), default=None)
+        return min([entry.due for entry in self._pending]) if self._pending else None
 
     async def run_once(self, queue: QueueSpec) -> int:
         """Attempt what is due; returns how many messages became due again. Raises BackendError, to be tried again."""

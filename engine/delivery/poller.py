@@ -105,8 +105,11 @@ class Poller:
         """When the next poll is due without a request; a time in the past means at once."""
         if self._requested or self._polled_at is None:
             return 0.0
-        times = (self._due_at, self._conflicts.next_retry(), self._polled_at + queue.options.poll_interval_ns / 1e9)
-        return min(time for time in times if time is not None)
+        at = self._polled_at + queue.options.poll_interval_ns / 1e9
+        for other in (self._due_at, self._conflicts.next_retry()):
+            if other is not None and other < at:
+                at = other
+        return at
 
     def poll_due(self, queue: QueueSpec, *, needs_more: bool) -> bool:
         """Whether to poll now; `needs_more`: receivers could take more than the cache has, and more may be due."""

@@ -65,6 +65,7 @@ class QueueLeases:
         self.time = DatabaseTime(engine.clock)
         self.in_flight: InFlight[Subscription] = InFlight(lambda holder: holder.receiver)
         self.isolated_delivery = IsolatedDelivery(self.in_flight, engine.clock)
+        self.has_isolated_message = self.isolated_delivery.has_isolated_message
         self.rechecker = Rechecker(context, self.in_flight)
         self.connection_leases = ConnectionLeases(self.in_flight)
         self.alarms = LeaseAlarms(self.time)
@@ -186,11 +187,10 @@ class QueueLeases:
 
     def unacked(self, subscription: Subscription) -> int:
         """How many of its messages are in flight, with those of earlier results that count for it."""
-        return self.in_flight.count(subscription) + self.connection_leases.unacked_before(subscription)
-
-    def has_isolated_message(self, subscription: Subscription) -> bool:
-        """Whether its receiver has a message that it got alone."""
-        return self.isolated_delivery.has_isolated_message(subscription)
+        count = self.in_flight.count(subscription)
+        if subscription.request.by_connection:
+            count += self.connection_leases.unacked_before(subscription)
+        return count
 
     def seconds_left(self, batch: Batch) -> float:
         """Until the first lease of the batch ends, renewals aside."""

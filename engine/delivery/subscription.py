@@ -172,7 +172,8 @@ class ReceiverWindow:
 
     def room(self, unacked: int) -> int:
         """How many messages the next batch may have, with so many unacked."""
-        return max(0, min(self.batch_size, self.free(unacked)))
+        free = self.size - unacked if self.counts_unacked else self.size
+        return max(0, min(self.batch_size, free))
 
 
 class Subscription:
@@ -329,7 +330,7 @@ class Subscription:
         """How many messages it can get now."""
         if not self._next.awaited or self._next.has_ended or self._leases.has_isolated_message(self):
             return 0
-        room = self._window.room(self.unacked if self._window.counts_unacked else 0)
+        room = self._window.room(self._leases.unacked(self) if self._window.counts_unacked else 0)
         return room if self._limit is None else max(0, min(room, self._limit - self.sent))
 
     def _window_of(self, queue: QueueSpec) -> ReceiverWindow:

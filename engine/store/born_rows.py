@@ -20,7 +20,7 @@ class BornRows:
         self._pool, self._prepared = pool, prepared
 
     async def read(self, queue: QueueSpec, leases: Sequence[Release]) -> Claim | None:
-        assert leases and queue.takes_added
+        assert leases
         if self._pool.replicates:
             return None
         prepared = self._prepared.of(queue)
