@@ -8,7 +8,6 @@ counts leave open what the receivers do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from console.database import name_sql, pattern_of
@@ -104,4 +103,4 @@ async def dead_letters_of(visit: Visit, queue: QueueName) -> QueueName | None:
 
 def replace_table(queue: QueueName, table: str) -> QueueName:
     """Another table of the same database."""
-    return replace(queue, table=table)
+    return QueueName(queue.database, table)

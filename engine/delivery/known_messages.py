@@ -38,6 +38,8 @@ class Mode(Enum):
     STEADY = "steady"
     PENDING = "pending"
 
+    __hash__ = object.__hash__  # as engine.model.pins
+
 
 class Event(Enum):
     """Leads a receiver set from one mode to another."""
@@ -48,6 +50,8 @@ class Event(Enum):
     POLLED_ALL = "a poll returned everything due"
     POLLED_PART = "a poll returned less than is due"
     LOST = "a claim failed or the cache was cut"
+
+    __hash__ = object.__hash__  # as engine.model.pins
 
 
 TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {

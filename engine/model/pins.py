@@ -17,3 +17,5 @@ class Pins(Enum):
     ROWS = "rows"
     VERB = "verb"
     UNIT = "unit"
+
+    __hash__ = object.__hash__  # a member is one object; the hash of Enum is a function of Python

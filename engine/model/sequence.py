@@ -21,6 +21,8 @@ class Sequencing(Enum):
     )
     TOO_OLD = "sequence: this server has no invisible columns; it takes MySQL 8.0.23 or later, or MariaDB"
 
+    __hash__ = object.__hash__  # as engine.model.pins
+
     @property
     def refusal(self) -> str | None:
         """Why no topic can have the option here; None where one can."""

@@ -59,7 +59,7 @@ def test_nobody_serves_a_queue():
 
 
 def test_dead_letters_wait_for_a_person():
-    dead = Figures(replace(Q, table=default_dead_letter(Q.table)), ready=3, receivers=0, in_flight=0, oldest_age=9e5)
+    dead = Figures(Q._replace(table=default_dead_letter(Q.table)), ready=3, receivers=0, in_flight=0, oldest_age=9e5)
     (only,) = problems(dead, Streams(), QUIET)
     assert only.text == "3 wait to be redriven or discarded" and only.severity is Severity.NOTE
 

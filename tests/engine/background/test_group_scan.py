@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 from engine_parts import Host, engine_context
@@ -33,7 +32,7 @@ async def scan(bench) -> GroupScan:
     catalog = await bench.store.load_catalog(QueueCatalog())
     spec = catalog.queues[QueueName(bench.url.database, "parts")]
     key = group_key(spec, catalog)
-    assert key == GroupKey(spec.name, "job", integer=False, dead=replace(spec.name, table="parts_dead"))
+    assert key == GroupKey(spec.name, "job", integer=False, dead=spec.name._replace(table="parts_dead"))
     host = Host(catalog)
     bench.reports = host.reports
     context = engine_context(bench.store, VirtualClock(), host, work=4)
