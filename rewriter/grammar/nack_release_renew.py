@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from engine.model.errors import InvalidOption
 from engine.model.option_values import parse_duration, parse_wait
@@ -268,36 +269,23 @@ def _take_queue(cursor: TokenCursor, word: str) -> Name | None:
     return name
 
 
-def _take_nacked(cursor: TokenCursor, name: Name) -> Settle | Unbound:
-    ids = (take_id(cursor, "NACK"),)
-    clauses = _Clauses(cursor, Verb.NACK)
-    if cursor.accept_symbol(","):
+def _take_settled(cursor: TokenCursor, name: Name, verb: Verb) -> Settle | Unbound:
+    """An id, and what may follow: of NACK a delay and a reason, of REJECT a reason; of RENEW a duration has to."""
+    ids, renews = (take_id(cursor, verb.name),), verb is Verb.RENEW
+    if renews:
+        cursor.take_symbol(",", _SIGNATURES["QUEUE_RENEW"])
+    clauses = _Clauses(cursor, verb)
+    if renews or (verb is Verb.NACK and cursor.accept_symbol(",")):
         clauses.take_duration()
-        if cursor.accept_symbol(","):
-            clauses.take_reason()
-    return clauses.node(name, ids, "")
-
-
-def _take_rejected(cursor: TokenCursor, name: Name) -> Settle | Unbound:
-    ids = (take_id(cursor, "REJECT"),)
-    clauses = _Clauses(cursor, Verb.REJECT)
-    if cursor.accept_symbol(","):
+    if not renews and cursor.accept_symbol(","):
         clauses.take_reason()
-    return clauses.node(name, ids, "")
-
-
-def _take_renewed(cursor: TokenCursor, name: Name) -> Settle | Unbound:
-    ids = (take_id(cursor, "RENEW"),)
-    cursor.take_symbol(",", _SIGNATURES["QUEUE_RENEW"])
-    clauses = _Clauses(cursor, Verb.RENEW)
-    clauses.take_duration()
     return clauses.node(name, ids, "")
 
 
 _TAKERS: dict[str, Callable[[TokenCursor, Name], Ack | Settle | Unbound]] = {
     "QUEUE_ACK": lambda cursor, name: Ack(name, *take_batch(cursor, "ACK")),
-    "QUEUE_NACK": _take_nacked,
-    "QUEUE_REJECT": _take_rejected,
+    "QUEUE_NACK": partial(_take_settled, verb=Verb.NACK),
+    "QUEUE_REJECT": partial(_take_settled, verb=Verb.REJECT),
     "QUEUE_RELEASE": lambda cursor, name: Settle(Verb.RELEASE, name, *take_batch(cursor, "RELEASE")),
-    "QUEUE_RENEW": _take_renewed,
+    "QUEUE_RENEW": partial(_take_settled, verb=Verb.RENEW),
 }

@@ -50,36 +50,22 @@ def tokens_of(numbers: str) -> tuple[Token, ...]:
 
 
 class QuickIds(NamedTuple):
-    """`numbers` are the ids, which commas separate."""
+    """`numbers` are the ids, which commas separate. Where the statement names their delivery, by `id = 5 AND
+    lease_token = 7` or `id IN (5, 6) AND ...`, its condition is `column`, the ids, `between` and `delivery`."""
 
     before: str
     numbers: str
     after: str
+    column: str = ""
+    between: str = ""
+    delivery: str = ""
 
 
 def quick_ids(sql: str) -> QuickIds | None:
     """The parts of an ACK, NACK, RELEASE, RENEW or REJECT of numbers: the ids, and the text around them. Whether it is
     valid, the parser decides for the text with another id in it. None: it is of no plain form."""
-    match = _QUICK_IDS.fullmatch(sql)
-    if match is None:
-        return None
-    before, bare, enclosed, after = match.group(1, 6, 7, 8)
-    return QuickIds(before, bare or enclosed, after)
-
-
-class QuickDelivery(NamedTuple):
-    """As QuickIds, of `... WHERE id = 5 AND lease_token = 7`, or with `id IN (5, 6)`: the condition is `column`, the
-    ids, `between` and the `number` of the delivery."""
-
-    before: str
-    column: str
-    numbers: str
-    between: str
-    number: str
-    after: str
-
-
-def quick_delivery(sql: str) -> QuickDelivery | None:
-    """As `quick_ids`, where the delivery is named."""
+    if (match := _QUICK_IDS.fullmatch(sql)) is not None:
+        before, bare, enclosed, after = match.group(1, 6, 7, 8)
+        return QuickIds(before, bare or enclosed, after)
     match = _QUICK_DELIVERY.fullmatch(sql)
-    return None if match is None else QuickDelivery(*match.group(1, 6, 8, 9, 10, 11))
+    return None if match is None else QuickIds(*match.group(1, 8, 11, 6, 9, 10))

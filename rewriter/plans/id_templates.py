@@ -1,7 +1,7 @@
 """ACK, NACK, RELEASE, RENEW and REJECT of whole numbers: the SQL is made once for each queue, the numbers are put in.
 
-The plan is the one that PlanBuilder makes for such a statement. Only what quick_ids and quick_delivery recognise comes
-here; every other statement takes the ordinary route.
+The plan is the one that PlanBuilder makes for such a statement. Only what quick_ids recognises comes here;
+every other statement takes the ordinary route.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
-from rewriter.grammar.quick_forms import QuickDelivery, QuickIds, quick_delivery, quick_ids
+from rewriter.grammar.quick_forms import QuickIds, quick_ids
 from rewriter.plan import Effects, Execute, Plan, PlanContext
 from rewriter.plans.plan_statement import PlanBuilder
 
 _TEMPLATES_MAX = 1024  # a name may be written in many ways, and a duration
-_SAMPLE = _DELIVERY = "1"
-_OPEN, _CLOSE = "id IN (", ")"
+_SAMPLE = "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,50 +62,45 @@ class IdTemplates:
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
-        self._templates: dict[tuple[str, str, str, PlanContext], _Template] = {}
+        self._templates: dict[tuple[str, str, str, str, PlanContext], _Template | None] = {}
 
     def plan(self, sql: str, context: PlanContext) -> Execute | None:
         """The plan of a statement in its plainest form, of a queue whose plan is a text around the ids; else None."""
-        quick = quick_ids(sql) or quick_delivery(sql)
+        quick = quick_ids(sql)
         if quick is None:
             return None
-        between, delivery = (quick.between, quick.number) if isinstance(quick, QuickDelivery) else ("", "")
-        key = (quick.before, between, quick.after, context)
-        template = self._templates.get(key)
-        if template is None:
-            template = self._build(quick, context)
-            if template is None:
-                return None
+        key = (quick.before, quick.column, quick.between, quick.after, context)
+        if key not in self._templates:
             if len(self._templates) >= _TEMPLATES_MAX:
                 self._templates.clear()
-            self._templates[key] = template
-        return template.filled(quick.numbers, delivery)
+            self._templates[key] = self._build(quick, context)
+        template = self._templates[key]
+        return None if template is None else template.filled(quick.numbers, quick.delivery)
 
-    def _build(self, quick: QuickIds | QuickDelivery, context: PlanContext) -> _Template | None:
-        opened, between, number, closed = _OPEN, "", "", _CLOSE  # of the condition in the plan
-        sample = f"{quick.before}({_SAMPLE}){quick.after}"
-        if isinstance(quick, QuickDelivery):
-            opened, between, number, closed = quick.column, quick.between, _DELIVERY, ""
-            sample = f"{quick.before}{opened}{_SAMPLE}{between}{number}{quick.after}"
+    def _build(self, quick: QuickIds, context: PlanContext) -> _Template | None:
+        sample = f"{_SAMPLE}{quick.between}{quick.delivery and _SAMPLE}"
+        opened, closed = (quick.column, "") if quick.column else ("(", ")")
         try:
-            statement = parse(sample, context.sql_modes, context.database)
+            statement = parse(
+                f"{quick.before}{opened}{sample}{closed}{quick.after}", context.sql_modes, context.database
+            )
             plan = None if statement is None else self._builder.plan(statement, context)
         except (RewriteError, EngineError):
             return None  # the ordinary route reports what is wrong
-        return _around(plan, opened, between, number, closed)
+        return _around(plan, quick.column or "id IN (", sample, closed)
 
 
-def _around(plan: Plan | None, opened: str, between: str, number: str, closed: str) -> _Template | None:
+def _around(plan: Plan | None, opened: str, sample: str, closed: str) -> _Template | None:
     """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
-    place = f"{opened}{_SAMPLE}{between}{number}{closed}"
-    if not isinstance(plan, Execute) or plan.sql.count(place) != 1:
+    if not isinstance(plan, Execute) or plan.sql.count(f"{opened}{sample}{closed}") != 1:
         return None
     effects = plan.effects
     named = effects.settled + effects.changed
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
-    before, _, after = plan.sql.partition(place)
+    before, _, after = plan.sql.partition(f"{opened}{sample}{closed}")
+    between = sample[1:-1]
     of_plan = named[0][0], effects, plan.reporter_offset, plan.pins, plan.at_shards
     template = _Template(before + opened, between, closed + after, *of_plan)
     # If such a plan gets more fields one day, they are not left out here.
-    return template if template.filled(_SAMPLE, number) == plan else None
+    return template if template.filled(_SAMPLE, _SAMPLE if between else "") == plan else None
