@@ -226,7 +226,8 @@ class QueueViews:
             case View() if real:
                 return f"`{DATABASE}`.`{piece.table}`"
             case View():
-                return derived_table(piece, await self._values(piece))
+                utf8 = self._session.identity.codec == "utf-8"
+                return derived_table(piece, await self._values(piece), utf8=utf8)
             case InformationTable() if real:
                 return f"information_schema.`{piece.value}`"
             case InformationTable():

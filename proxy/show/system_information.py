@@ -101,20 +101,21 @@ _GROUP = 20  # rows in one subquery: the embedded backend's compiler goes down o
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*", re.ASCII)  # needs no escape in whatever sql_mode and charset
 
 
-def derived_table(table: View, rows: Sequence[Values]) -> str:
-    """The rows in parentheses, with names and types also without any row."""
+def derived_table(table: View, rows: Sequence[Values], *, utf8: bool = True) -> str:
+    """The rows in parentheses, with names and types also without any row. `utf8`: whether the client's texts are in
+    UTF-8."""
     header = _header(FIELDS[table])
-    return f"({' UNION ALL '.join((header, *unions(header, rows)))})"
+    return f"({' UNION ALL '.join((header, *unions(header, rows, utf8=utf8)))})"
 
 
-def unions(header: str, rows: Sequence[Values], unsigned: Container[int] = ()) -> list[str]:
+def unions(header: str, rows: Sequence[Values], unsigned: Container[int] = (), *, utf8: bool = False) -> list[str]:
     """SELECTs of the rows, to be joined by UNION ALL. `header`: a SELECT of no rows, with their names and types.
 
     Each group begins with the header: a column that is NULL in all of a group's rows would be a text otherwise, and
     with it the same column of the whole. `unsigned`: the places of the columns whose numbers have no sign; together
     with a number that has one, or with NULL, they would be decimal.
     """
-    selects = [f"SELECT {', '.join(_cell(value, n in unsigned) for n, value in enumerate(row))}" for row in rows]
+    selects = [f"SELECT {', '.join(_cell(value, n in unsigned, utf8) for n, value in enumerate(row))}" for row in rows]
     groups = [selects[start : start + _GROUP] for start in range(0, len(selects), _GROUP)]
     return [f"SELECT * FROM ({' UNION ALL '.join((header, *group))}) AS qg_{n}" for n, group in enumerate(groups)]
 
@@ -130,11 +131,11 @@ def _typed(field: Field) -> str:
     return "CAST(0 AS SIGNED)" if field.kind is Kind.NUMBER else "CAST(0 AS DECIMAL(20,3))"
 
 
-def _cell(value: Value, unsigned: bool) -> str:
-    return f"CAST({_literal(value)} AS UNSIGNED)" if unsigned else _literal(value)
+def _cell(value: Value, unsigned: bool, utf8: bool) -> str:
+    return f"CAST({_literal(value, utf8)} AS UNSIGNED)" if unsigned else _literal(value, utf8)
 
 
-def _literal(value: Value) -> str:
+def _literal(value: Value, utf8: bool) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -143,5 +144,6 @@ def _literal(value: Value) -> str:
         return str(value)
     if _PLAIN.fullmatch(value):
         return f"'{value}'"
-    # Cast, it has the character set and the collation of the client's connection, as the header has.
-    return f"CAST(CONVERT(X'{value.encode('utf-8', 'replace').hex()}' USING utf8mb4) AS CHAR)"
+    converted = f"CONVERT(X'{value.encode('utf-8', 'replace').hex()}' USING {CHARSET})"
+    # Cast, it has the collation of the client's connection, as the header has. A character set with less would lose.
+    return f"CAST({converted} AS CHAR)" if utf8 and max(value) <= "\uffff" else converted
