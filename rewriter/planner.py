@@ -63,10 +63,11 @@ class Planner:
 
     def _plan(self, sql: str, context: PlanContext, classification: Classification | None) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")
+        escapes = "NO_BACKSLASH_ESCAPES" not in context.sql_modes
         if classification is None:
-            classification = self._scanner.classify(encoded, context.database)
+            classification = self._scanner.classify(encoded, context.database, backslash_escapes=escapes)
         if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES) or classification.effects.removes:
-            return Passthrough(replace(classification.effects, transaction=transaction_verb(encoded)))
+            return _unchanged(encoded, classification, escapes)
         if (rewritten := without_socket(sql)) is not None:
             return Execute(rewritten, classification.effects)
         # Programs send settings of the session in executable comments when they begin.
@@ -75,8 +76,12 @@ class Planner:
         if statement is None:
             if leading_verb(encoded)[0] in _INSERTING:
                 self._builder.check_unread_insert(sql, classification.effects.touched)
-            return Passthrough(replace(classification.effects, transaction=transaction_verb(encoded)))
+            return _unchanged(encoded, classification, escapes)
         return self._builder.plan(statement, context)
+
+
+def _unchanged(sql: bytes, classification: Classification, escapes: bool) -> Passthrough:
+    return Passthrough(replace(classification.effects, transaction=transaction_verb(sql, backslash_escapes=escapes)))
 
 
 def _is_cacheable(plan: Plan) -> bool:

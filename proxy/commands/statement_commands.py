@@ -64,7 +64,8 @@ class StatementCommands:
         text = payload[1:]
         classification = await reader.classify_long(text)
         if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
-            effects = replace(classification.effects, transaction=transaction_verb(text))
+            verb = transaction_verb(text, backslash_escapes=not self._executor.session.no_backslash_escapes)
+            effects = replace(classification.effects, transaction=verb)
             await self._prepare_upstream(payload, effects, insert=self._insert(text, effects))
             return
         match await reader.planned(text):

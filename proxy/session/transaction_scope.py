@@ -113,6 +113,8 @@ class TransactionScope:
             return None
         # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not show that.
         if in_transaction and not (ok and verb in _ENDING):
+            if ok and verb is TransactionVerb.OPAQUE:  # it may have committed, and begun another transaction
+                return CommitReport(touched=self._queues(), uncertain=self._perhaps_ended())
             return None if ok else CommitReport(touched=self._queues())
         if verb is TransactionVerb.ROLLBACK and ok and not self._doubtful:
             return self._rolled_back()
@@ -155,16 +157,17 @@ class TransactionScope:
             self._named_count += len(ids)
 
     def _queues(self) -> frozenset[QueueName]:
-        named = self._settled.keys() | self._changed.keys()
-        return frozenset(self._touched.keys() | self._uncertain | self._rejected | named)
+        return frozenset(self._touched.keys() | self._rejected | self._perhaps_ended())
+
+    def _perhaps_ended(self) -> frozenset[QueueName]:
+        return frozenset(self._uncertain | self._settled.keys() | self._changed.keys())
 
     def _take(self, *, certain: bool, postponed: Mapping[QueueName, Postponement]) -> CommitReport:
-        reported = self._uncertain | self._settled.keys() | self._changed.keys()
         report = CommitReport(
             counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
             touched=frozenset(self._touched) if certain else self._queues(),
             settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
-            uncertain=frozenset(self._uncertain if certain else reported),
+            uncertain=frozenset(self._uncertain) if certain else self._perhaps_ended(),
             changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
             rejected=frozenset(self._rejected),
             traced=tuple(self._traced) if certain else (),

@@ -69,6 +69,7 @@ class LargeText:
         self.verb: TransactionVerb | None = None
         self._scanner = scanner
         self._database = database
+        self._escapes = backslash_escapes
         self._lexis = _ESCAPES if backslash_escapes else _NO_ESCAPES
         self._effects: list[Effects] = []
         self._statements = 0
@@ -116,15 +117,15 @@ class LargeText:
         if whole and is_empty(statement):
             return True
         classify = self._scanner.classify if whole else self._scanner.classify_beginning
-        result = classify(statement, self._database)
+        result = classify(statement, self._database, backslash_escapes=self._escapes)
         if result.kind in (StatementClass.PLAN, StatementClass.USE) or result.effects.catalog:
             return False
-        verb = verb_of(statement)
+        verb = self.verb or verb_of(statement, backslash_escapes=self._escapes)
         has_effects = bool(self._effects) or result.kind is StatementClass.TOUCHES
-        if self._statements and has_effects and (self.verb or verb) is not None:
+        if self._statements and has_effects and verb is not None:
             return False
+        self.verb = TransactionVerb.OPAQUE if self._statements and verb is not None else verb
         self._statements += 1
-        self.verb = self.verb or verb
         if result.kind is StatementClass.TOUCHES:
             self._effects.append(result.effects)
         self._single = self._single or is_compound(statement)

@@ -37,7 +37,7 @@ from rewriter.text.lexis import (
 )
 from rewriter.text.queue_names import SYSTEM_DATABASE, QueueNames, Undecidable
 from rewriter.text.shown_defaults import may_show_defaults
-from rewriter.text.transaction_verbs import transaction_verb
+from rewriter.text.transaction_verbs import transaction_verb, verb_of
 from rewriter.views import SHOW_VIEWS, SYSTEM_TABLES
 
 __all__ = ["Classification", "StatementClass", "StatementScanner", "split_statements", "transaction_verb"]
@@ -239,7 +239,10 @@ class StatementScanner:
         if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
             statements = split_statements(sql, backslash_escapes=backslash_escapes)
             if len(statements) > 1:
-                return self._classify_each(statements, database, backslash_escapes)
+                marked = has_executable(sql, backslash_escapes=backslash_escapes)  # then each is sent as it is cut here
+                return _PLAN if marked else self._classify_each(statements, database, backslash_escapes)
+            if sql[:7] in _PLAIN_SELECT and is_unread(sql, backslash_escapes=backslash_escapes):
+                return _USE
         if sql[:7] in _PLAIN_SELECT:
             return _select(sql, 7, database)
         verb, end = leading_verb(sql)
@@ -253,10 +256,10 @@ class StatementScanner:
         unread = is_unread(sql, backslash_escapes=backslash_escapes)
         return replace(_unsure(classification), kind=StatementClass.USE) if unread else _unsure(classification)
 
-    def classify_beginning(self, sql: bytes, database: str | None) -> Classification:
+    def classify_beginning(self, sql: bytes, database: str | None, *, backslash_escapes: bool) -> Classification:
         """As `classify`, for the beginning of one statement that is too long to be buffered. The rest of it may end
         messages, or reschedule them."""
-        return _unsure(self.classify(sql, database))
+        return _unsure(self.classify(sql, database, backslash_escapes=backslash_escapes))
 
     def _classify_each(self, statements: list[bytes], database: str | None, escapes: bool) -> Classification:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
@@ -266,7 +269,7 @@ class StatementScanner:
             classification = self.classify(statement, database, backslash_escapes=escapes)
             if classification.kind in (StatementClass.PLAN, StatementClass.USE):
                 return _PLAN
-            ends = ends or transaction_verb(statement) is not None
+            ends = ends or verb_of(statement, backslash_escapes=escapes) is not None
             if classification.kind is StatementClass.TOUCHES:
                 effects.append(classification.effects)
         if not effects:
@@ -472,8 +475,12 @@ def _unsure(classification: Classification) -> Classification:
     effects = classification.effects
     if effects.catalog:
         return classification
-    queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
+    queues = effects.touched | _perhaps_ended(effects)
     return replace(classification, effects=Effects(touched=queues, uncertain=queues, removes=effects.removes))
+
+
+def _perhaps_ended(effects: Effects) -> frozenset[QueueName]:
+    return effects.uncertain | {queue for queue, _ in effects.settled}
 
 
 def _other(sql: bytes, end: int, database: str | None) -> Classification:
@@ -528,13 +535,10 @@ def _removal(queues: frozenset[QueueName]) -> Classification:
 
 
 def merged(effects: list[Effects]) -> Effects:
-    """What several statements do together."""
+    """What several statements may do together: a server may cut their text elsewhere, so nothing is certain."""
     return Effects(
         touched=frozenset().union(*(e.touched for e in effects)),
-        settled=tuple(pair for e in effects for pair in e.settled),
-        uncertain=frozenset().union(*(e.uncertain for e in effects)),
-        changed=tuple(pair for e in effects for pair in e.changed),
-        rejected=frozenset().union(*(e.rejected for e in effects)),
+        uncertain=frozenset().union(*map(_perhaps_ended, effects)),
         catalog=any(bool(e.catalog) for e in effects),
         several=True,
     )

@@ -113,10 +113,10 @@ def has_executable(sql: bytes, *, backslash_escapes: bool = True) -> bool:
 
 
 def is_unread(sql: bytes, *, backslash_escapes: bool = True) -> bool:
-    """Whether it may be another statement than it is read as, by executable comments that the server skips. One that
-    is all of the text is no such: skipped, it leaves nothing."""
-    marked = has_executable(sql, backslash_escapes=backslash_escapes)
-    return marked and _WHOLE.match(sql) is None and _HEAD.match(sql) is not None
+    """Whether it may be another statement than it is read as, or several, by executable comments, which the server may
+    skip. One that is all of the text is no such: skipped, it leaves nothing."""
+    marked = has_executable(sql, backslash_escapes=backslash_escapes) and _WHOLE.match(sql) is None
+    return marked and (_HEAD.match(sql) is not None or b";" in sql.rstrip(b"; \r\n"))
 
 
 def is_compound(sql: bytes) -> bool:

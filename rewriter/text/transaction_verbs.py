@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rewriter.plan import TransactionVerb
-from rewriter.text.lexis import SPACE, WORD_END, is_compound, leading_verb, split_statements
+from rewriter.text.lexis import SPACE, WORD_END, is_compound, is_unread, leading_verb, split_statements
 
 _START_TRANSACTION = re.compile(SPACE + rb"TRANSACTION" + WORD_END, re.IGNORECASE)
 _ROLLBACK_TO = re.compile(SPACE + rb"(?>(?:WORK" + WORD_END + SPACE + rb")?)TO" + WORD_END, re.IGNORECASE)
@@ -14,18 +14,20 @@ _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" +
 
 
 def transaction_verb(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
-    """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one before
-    it may have rolled it back to a savepoint: that must be reported, and the status flags report the end.
+    """What a text does to an open transaction. Of several statements it is only known that they may do something: a
+    server may cut the text elsewhere.
 
     Implicit commits of DDL are in the server's status flags, not here, and so is what SET autocommit = 1 has ended.
     """
     statements = split_statements(sql, backslash_escapes=backslash_escapes)
-    first = next((verb for statement in statements if (verb := verb_of(statement)) is not None), None)
-    return TransactionVerb.OPAQUE if first is TransactionVerb.AUTOCOMMIT and len(statements) > 1 else first
+    verbs = [verb_of(statement, backslash_escapes=backslash_escapes) for statement in statements]
+    return TransactionVerb.OPAQUE if len(verbs) > 1 and any(verbs) else verbs[0] if verbs else None
 
 
-def verb_of(sql: bytes) -> TransactionVerb | None:
+def verb_of(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
     """As `transaction_verb`, for one statement."""
+    if is_unread(sql, backslash_escapes=backslash_escapes):
+        return TransactionVerb.OPAQUE
     verb, end = leading_verb(sql)
     match verb:
         case b"BEGIN":

@@ -160,6 +160,40 @@ def test_what_ends_rows_of_ones_own_ends_no_messages(place: Place, queue: str, s
     place.root(f"DROP TABLE {OWN}.{queue}")
 
 
+ENDS = "; DELETE FROM {here}.{q} WHERE id = 1"
+CUT_OTHERWISE: dict[str, tuple[str, ...]] = {
+    "a comment that is run": ("SELECT /*! '*/ " + ENDS + " # */' */",),
+    "a comment that is not run": ("SELECT 1 /*!{next} /* */ " + ENDS + " # */",),
+    "a control character": ("SELECT 1 --\x7f" + ENDS,),
+    "a space of latin1": ("SET NAMES latin1", "SELECT 1 --\xa0" + ENDS),
+    "names in double quotes": ("SET sql_mode = 'ANSI_QUOTES'", 'SELECT 1 AS "a\\", 2 AS "' + ENDS + ' #"'),
+    "a backslash in a character": ("SET NAMES gbk", "SELECT '\xbf\\' = 'a' AS a, '" + ENDS + " #' AS b"),
+    "a backslash that escapes nothing": (
+        "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+        "SET @a = 1, NAMES utf8mb4; SELECT 'a\\', '" + ENDS + " #'",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CUT_OTHERWISE)
+def test_what_looks_like_several_statements_ends_no_messages(place: Place, queue: str, how: str) -> None:
+    """One statement for the server, in which the proxy may see a DELETE behind a `;`."""
+    several = pymysql.constants.CLIENT.MULTI_STATEMENTS if "nothing" in how else 0
+    client = Sql(place.gate.connect(user=ACCOUNT, password="pw", database=HERE, client_flag=several))
+    with Stream(place.gate, f"SELECT id FROM STREAM {queue} WITH (prefetch = 1, ack_wait = '1h')") as receiver:
+        assert receiver.wait(1) == [(1,)]
+        for text in CUT_OTHERWISE[how]:
+            next_ = "99999" if place.mysql else "999999"
+            cursor = client.connection.cursor()
+            cursor.execute(text.format(q=queue, here=HERE, next=next_).encode("latin1"))
+            while cursor.nextset():
+                pass
+        fence = f"SELECT unacked FROM queuegate.subscriptions WHERE connection_id = {receiver.id}"
+        assert [place.admin.value(fence) for _ in range(10)] == [1] * 10
+        assert place.root.column(f"SELECT epoch FROM {queue}") == [1, 0]
+    client.close()
+
+
 def test_topics_are_not_read(place: Place, topic: str) -> None:
     reads = [
         f"SELECT body FROM STREAM {topic} SINCE OFFSET 1 UNTIL OFFSET 5",

@@ -397,3 +397,12 @@ def test_what_is_released_falls_due_with_its_old_time() -> None:
     assert report is not None and report.overdue == {Q}
     report = TransactionScope().record(replace(release, tally=(Q, "nacked")), ok=True, in_transaction=False, affected=2)
     assert report is not None and not report.overdue
+
+
+def test_what_may_have_committed_and_begun_again_is_looked_for_at_once_and_at_the_end() -> None:
+    """Of several statements in one text it is not known which the server has run."""
+    scope = TransactionScope()
+    scope.record(INSERT, ok=True, in_transaction=True)
+    scope.record(ACK, ok=True, in_transaction=True)
+    assert scope.record(verb=TransactionVerb.OPAQUE, ok=True, in_transaction=True) == ASK
+    assert scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == ASK

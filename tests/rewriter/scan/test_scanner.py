@@ -169,6 +169,34 @@ def test_a_message_is_not_taken_for_ended_where_a_server_may_read_otherwise(sql:
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        b"SELECT 1 --\x7f; DELETE FROM shop.q WHERE id = 1",
+        b"SELECT 1 --\xa0; DELETE FROM shop.q WHERE id = 1",
+        b'SELECT 1 AS "a\\", 2 AS "; DELETE FROM shop.q WHERE id = 1 #"',
+        b"SELECT '\xbf\\' , '; DELETE FROM shop.q WHERE id = 1 #'",
+        b"CREATE DATABASE x --\x7f; DELETE FROM shop.q WHERE id = 1",
+    ],
+)
+def test_a_text_of_several_statements_may_be_cut_otherwise_by_the_server(sql: bytes) -> None:
+    effects = SCANNER.classify(sql, "other").effects
+    assert (effects.settled, effects.uncertain) == ((), {Q}) and effects.several
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"SELECT /*! '*/ ; DELETE FROM shop.q WHERE id = 1 # */' */",
+        b"SELECT 1 /*!999999 /* */ ; DELETE FROM shop.q WHERE id = 1 # */",
+        b"SELECT /*! '*/ ; SELECT ' ; USE marys */",
+        b"SELECT /*! '*/' ; USE marys */",
+    ],
+)
+def test_a_text_of_several_statements_with_executable_comments_is_run_one_by_one(sql: bytes) -> None:
+    assert kind(sql) in (StatementClass.PLAN, StatementClass.USE)
+
+
+@pytest.mark.parametrize(
     ("sql", "expected"),
     [
         (b"/*!999999 SELECT 1 # */ USE marys", StatementClass.USE),
@@ -289,7 +317,7 @@ def test_use() -> None:
         (b"ANALYZE FORMAT=JSON UPDATE q SET a = 1", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
         (
             b"INSERT INTO q (a) VALUES (1); DELETE FROM q WHERE id = 5; SELECT 1",
-            Effects(touched=frozenset((Q,)), settled=((Q, (5,)),), several=True),
+            Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)), several=True),
         ),
     ],
 )

@@ -49,12 +49,23 @@ BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE, AUTOCOMMIT = (
         (b"SET autocommit = 10", None),
         (b"SELECT 'COMMIT'", None),
         (b"", None),
-        (b"SELECT 1; ROLLBACK; SELECT 2", ROLLBACK),
-        (b"COMMIT; BEGIN", COMMIT),
+        (b"SELECT 1; SELECT 2", None),
+        (b"COMMIT;", COMMIT),
+        (b"SELECT 1; ROLLBACK; SELECT 2", OPAQUE),
+        (b"COMMIT; BEGIN", OPAQUE),
         (b"SET autocommit = 1; ROLLBACK", OPAQUE),
-        (b"ROLLBACK TO a; COMMIT", ROLLBACK_TO),
-        (b"ROLLBACK TO a; SELECT 1", ROLLBACK_TO),
+        (b"ROLLBACK TO a; SELECT 1", OPAQUE),
+        (b"SELECT 1 --\x7f; COMMIT", OPAQUE),
+        (b"SELECT /*! '*/; COMMIT # */' */", OPAQUE),
+        (b"/*!999999 COMMIT # */ SELECT 1", OPAQUE),
+        (b"/*M!999999 COMMIT # */ SELECT 1", OPAQUE),
+        (b"/*!40101 COMMIT */;", COMMIT),
     ],
 )
 def test_verb(sql: bytes, verb: TransactionVerb | None) -> None:
     assert transaction_verb(sql) is verb
+
+
+@pytest.mark.parametrize(("escapes", "verb"), [(True, None), (False, OPAQUE)])
+def test_where_a_text_is_cut_depends_on_the_mode(escapes: bool, verb: TransactionVerb | None) -> None:
+    assert transaction_verb(rb"SELECT 'a\'; COMMIT; SELECT '", backslash_escapes=escapes) is verb
