@@ -39,6 +39,8 @@ class TextCommands:
         if classification.kind in (StatementClass.USE, StatementClass.PLAN):
             await self._run_each(text)
             return
+        if classification.effects.catalog:
+            await self._executor.reader.settle(text)  # the proxy writes a name of it where that is a queue's new one
         if classification.kind is StatementClass.TOUCHES:
             leased = self._executor.births.leased(text, classification.effects)
             if leased is not None and await self._executor.births.run(leased, classification.effects):

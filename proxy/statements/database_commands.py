@@ -10,6 +10,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from mysql_mimic.types import Commands
+
 from engine.backend.servers import ALL_SHARDS
 from engine.delivery.births import Birth
 from engine.engine import Engine
@@ -78,7 +80,7 @@ class DatabaseCommands:
         outcome = await self._answered(answering, effects)
         self.note(outcome, effects, verb, sent_at)
         if effects.catalog:
-            await self._follow_renames(before, more=more)
+            await self._follow_renames(before, payload, more=more)
         return outcome
 
     @asynccontextmanager
@@ -232,17 +234,24 @@ class DatabaseCommands:
         if report:
             self.engine.committed(report)
 
-    async def _follow_renames(self, before: QueueCatalog, *, more: bool) -> None:
+    async def _follow_renames(self, before: QueueCatalog, payload: bytes, *, more: bool) -> None:
         """Where the client has renamed a queue, its mark follows, as far as the client may write it; behind the last
-        answer to what the client sent as one, whose packets are counted through."""
-        self._renamed += renamed(before, self.engine.catalog)
+        answer to what the client sent as one, whose packets are counted through. Another's rename is none of its own:
+        its text has the new name."""
+        text = payload.decode(self.session.identity.codec, "replace").lower()
+        self._renamed += [
+            spec
+            for spec in renamed(before, self.engine.catalog)
+            if payload[0] != Commands.COM_QUERY or spec.name.table.replace("`", "``").lower() in text
+        ]
         if more or not self._renamed:
             return
         specs, self._renamed = self._renamed, []
         for spec in specs:
-            outcome = await self.session.upstream.collect(own_mark_sql(spec))
-            if isinstance(outcome, Outcome) and not outcome.ok:
-                log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, outcome.failure())
+            try:
+                await accepted(self.session.upstream, own_mark_sql(spec))
+            except (BackendError, ProxyError) as error:
+                log.warning("%s is renamed and keeps the mark of its old name: %s", spec.name, error)
         await self.refresh_catalog()
 
     async def refresh_catalog(self, changed: bool | Collection[QueueName] = True) -> None:

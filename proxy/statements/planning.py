@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.engine import Engine
 from engine.model.options import QueueOptions
-from engine.model.queue import QueueCatalog, QueueName
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from proxy.rights.account_rights import QueueRights, SessionRights
 from proxy.upstream.redaction import redacted_problem
 from rewriter.planner import Planner
@@ -27,6 +27,7 @@ class Planning:
         self._scanner = StatementScanner(self._catalog)
         self._planner = Planner(self._catalog, self.defaults)
         self._limited: dict[QueueRights, Planner] = {}
+        self._plain_names: bool | None = None
         self.leased_inserts = LeasedInserts()
 
     @property
@@ -42,6 +43,23 @@ class Planning:
         if self._catalog is not self._engine.catalog:
             self._build()
         return self._planner
+
+    @property
+    def plain_names(self) -> bool:
+        """Whether the names of all queues, topics and columns are in ASCII."""
+        if self._catalog is not self._engine.catalog:
+            self._build()
+        if self._plain_names is None:
+            catalog = self._catalog
+            specs: tuple[QueueSpec | TopicSpec, ...] = (
+                *catalog.queues.values(),
+                *catalog.topics.values(),
+                *catalog.unfit.values(),
+            )
+            self._plain_names = all(
+                name.isascii() for spec in specs for name in (spec.name.sql, *(column.name for column in spec.columns))
+            )
+        return self._plain_names
 
     def planner_for(self, rights: SessionRights | None) -> Planner:
         """A planner that knows no queue but those which an account of these rights may know of."""

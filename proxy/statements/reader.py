@@ -325,11 +325,13 @@ class StatementReader:
             self._session.upstream.recode(codec)
 
     async def settle(self, text: bytes) -> None:
-        """Read what may have changed unnoticed, if the reading of this text depends on it. Not at once after the
-        change: that would destroy the client's warnings and counts."""
+        """Read what may have changed unnoticed, if the reading of this text depends on it, or the writing of what is
+        made of it. Not at once after the change: that would destroy the client's warnings and counts."""
         session = self._session
-        plain = text.isascii() and b'"' not in text and b"\\" not in text
-        if not session.settings.unsettled or (plain and session.database != UNKNOWN_DATABASE):
+        if not session.settings.unsettled:
+            return
+        plain = text.isascii() and b'"' not in text and b"\\" not in text and (session.database or "").isascii()
+        if plain and self._planning.plain_names and session.database != UNKNOWN_DATABASE:
             return
         listed = await collected(self._session.upstream, "SELECT @@character_set_client, @@sql_mode, DATABASE()")
         charset, modes, database = ((value or b"").decode("utf-8", "replace") for value in listed.row(3))
