@@ -285,6 +285,7 @@ class StatementReader:
         if is_unread(text, backslash_escapes=not session.no_backslash_escapes):
             session.database, session.settings.lease = UNKNOWN_DATABASE, None
             session.settings.temporary = session.settings.unsettled = session.settings.may_use = True
+            session.settings.reach, session.settings.sets_reach = Reach.UNKNOWN, True
             return
         if verb == b"SET" and OF_STATEMENT.match(text, end) is not None:
             self._learn_behind(text, end, ok=ok)

@@ -384,7 +384,8 @@ class StatementScanner:
         spec = self._catalog.get(queue)
         if spec is None:
             return _NOTHING  # of a topic: messages that its groups have not read are lost, which the groups detect
-        ids = settled_ids(sql[match.end() :], key_kind(spec)) if match["where"] else None
+        certain = match["where"] and not _NOT_EACH_ROW.search(sql, match.start(), match.start(1))
+        ids = settled_ids(sql[match.end() :], key_kind(spec)) if certain else None
         # Where messages form groups, one that ends may be the last of its own.
         kind = StatementClass.TOUCHES if spec.options.group_key is None else StatementClass.PLAN
         return Classification(kind, replace(ending(queue, ids), tally=(queue, "deleted")))
@@ -404,8 +405,8 @@ class StatementScanner:
         match = _CREATE.match(sql, end)
         if match is None:
             return _NOTHING
-        if match[1] or match[3]:  # a temporary table of a queue's name is in its place for this session
-            return _PLAN if match[1] else _USE if self._names.mentioned(sql) else _NOTHING
+        if match[1] or match[3]:  # a temporary table may get a queue's name, and is in its place for this session
+            return _PLAN if match[1] else _USE
         if (replaced := self._target(_REPLACED.match(sql, end), database)) is not None:
             return _removal(frozenset((replaced,)))
         return _CATALOG if match[2] else self._table_change(sql)

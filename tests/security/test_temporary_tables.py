@@ -194,6 +194,27 @@ def test_what_looks_like_several_statements_ends_no_messages(place: Place, queue
     client.close()
 
 
+@pytest.mark.parametrize("how", ["before the queue", "renamed"])
+def test_a_temporary_table_without_a_queues_name_may_get_one(place: Place, name: str, how: str) -> None:
+    if how == "renamed" and place.mysql:
+        pytest.skip("MariaDB's")
+    client = place.login(name if how == "before the queue" else "t1")
+    place.admin(f"CREATE QUEUE {name} (body VARCHAR(100), other INT)")
+    place.admin(f"INSERT INTO {name} (body) VALUES ('a'), ('b')")
+    with Stream(place.gate, f"SELECT id FROM STREAM {name} WITH (prefetch = 1, ack_wait = '1h')") as receiver:
+        assert receiver.wait(1) == [(1,)]
+        if how == "renamed":
+            client(f"RENAME TABLE t1 TO {name}")
+        client(f"INSERT INTO {name} (id) VALUES (1)")
+        assert client(f"DELETE FROM {name} WHERE id = 1") == 1
+        fence = f"SELECT unacked FROM queuegate.subscriptions WHERE connection_id = {receiver.id}"
+        assert [place.admin.value(fence) for _ in range(10)] == [1] * 10
+        assert place.root.column(f"SELECT epoch FROM {name}") == [1, 0]
+        events = f"SELECT event, user FROM queuegate.traces WHERE queue = '{name}' AND event <> 'sent'"
+        assert place.admin.rows(events) == []
+    client.close()
+
+
 def test_topics_are_not_read(place: Place, topic: str) -> None:
     reads = [
         f"SELECT body FROM STREAM {topic} SINCE OFFSET 1 UNTIL OFFSET 5",

@@ -12,7 +12,7 @@ from rewriter_catalog import CATALOG
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
 from proxy.rights.account_rights import Right, SessionRights, queue_rights
-from proxy.session.session import StatementSettings
+from proxy.session.session import Reach, StatementSettings
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
@@ -125,3 +125,10 @@ def test_what_a_plan_depends_on_is_made_anew_only_where_it_changed() -> None:
     assert statements._plan_context().database == "elsewhere"
     session.reading_modes = lambda: frozenset(("ANSI_QUOTES",))
     assert statements._plan_context().sql_modes == {"ANSI_QUOTES"}
+
+
+def test_after_an_unread_statement_transactions_may_span_shards_again() -> None:
+    statements, session, _ = reader()
+    session.settings.reach = Reach.ONE
+    statements.learn(b"SET /*! transaction_mode = 'MULTI' */")
+    assert session.settings.reach is Reach.UNKNOWN and session.settings.sets_reach
