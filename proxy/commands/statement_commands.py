@@ -62,6 +62,8 @@ class StatementCommands:
         upstream, reader = self.upstream, self._executor.reader
         upstream.last = None
         text = payload[1:]
+        if self._executor.session.rights is not None:
+            await reader.settle(text)  # the names in it are judged
         classification = await reader.classify_long(text)
         if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES):
             verb = transaction_verb(text, backslash_escapes=not self._executor.session.no_backslash_escapes)

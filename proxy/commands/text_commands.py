@@ -112,6 +112,7 @@ class TextCommands:
 
     async def init_db(self, payload: bytes) -> None:
         """COM_INIT_DB."""
+        await self._executor.reader.settle(payload[1:])
         database = payload[1:].decode(self._session.identity.codec, "replace")
         if is_system(database) and await self._executor.enter_system_database() is not None:
             return

@@ -241,6 +241,13 @@ def _read(text: bytes) -> LimitedStatement | None:
     return read(text) or read_lookup(text)
 
 
+def _in_utf8(text: bytes, codec: str) -> bytes:
+    """A text as it is judged: the server reads its names in the session's character set. What that has not stays."""
+    if codec == "utf-8" or text.isascii():
+        return text
+    return text.decode(codec, "surrogateescape").encode("utf-8", "surrogateescape")
+
+
 def _checked_ids(text: bytes, spec: QueueSpec | TopicSpec) -> ExplicitIds:
     """The ids in an INSERT that are to be checked at its execution. Raises IncorrectId for one that a queue does not
     take, and InsertOfDump for any id or number of a topic: readers would be at the end of its offsets."""
@@ -332,7 +339,7 @@ class GuardedUpstream:
         if command == Commands.COM_QUERY:
             capabilities = self._session.identity.capabilities
             text = requests.query_text((plain or payload)[1:], capabilities)
-            judged = await self._judge(b"" if text is None else text)
+            judged = await self._judge(b"" if text is None else text, self._session.identity.codec)
             if judged.warnings:
                 return await self._redact_warnings(judged.text)
             if judged.text is not text:
@@ -342,7 +349,7 @@ class GuardedUpstream:
         elif command == Commands.COM_STMT_CLOSE:
             self._prepared.pop(self._number(payload), None)
         elif command == Commands.COM_INIT_DB:
-            self._check_database(payload[1:].decode("utf-8", "replace"))
+            self._check_database(payload[1:].decode(self._session.identity.codec, "replace"))
         elif command == Commands.COM_STMT_SEND_LONG_DATA:
             self._add_long_data(payload)
         elif command == Commands.COM_STMT_RESET:
@@ -376,7 +383,7 @@ class GuardedUpstream:
         if len(self._prepared) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         text = (plain or payload)[1:]
-        judged = await self._judge(text)
+        judged = await self._judge(text, self._session.identity.codec)
         if judged.warnings:
             raise ProxyError(1295, "SHOW WARNINGS and SHOW ERRORS are not prepared for this account; send the text")
         if judged.text is not text:
@@ -422,18 +429,19 @@ class GuardedUpstream:
     # --- statements
 
     async def judge(self, text: bytes) -> None:
-        """Raises ProxyError unless the account may have the database run this text."""
-        await self._judge(text)
+        """Raises ProxyError unless the account may have the database run this text, which is in UTF-8."""
+        await self._judge(text, "utf-8")
 
-    async def _judge(self, text: bytes) -> _Judged:
+    async def _judge(self, text: bytes, codec: str) -> _Judged:
         """What the database may have in place of a statement; raises where the account may not run it."""
-        statement = _read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, text)
+        read_as = _in_utf8(text, codec)
+        statement = _read(read_as) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, read_as)
         self._check(statement)
         if isinstance(statement, QueueStatement):
             spec = await self._check_queue(statement)
             if statement.act is not Act.ENQUEUE:
                 return _Judged(text, _Again(statement))
-            checking = partial(_checked_ids, text, spec)
+            checking = partial(_checked_ids, read_as, spec)
             checked = checking() if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(checking)
             parameters = (
                 PreparedParameters(checked.parameter_count, _LONG_IDS_MAX_BYTES) if checked.parameters else None

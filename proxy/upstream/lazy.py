@@ -212,7 +212,7 @@ class LazyUpstream:
         if command == Commands.COM_PING:
             return await self._ok()
         database = connection.opener.database
-        if command == Commands.COM_INIT_DB and payload[1:] == (database or "").encode():
+        if command == Commands.COM_INIT_DB and payload.isascii() and payload[1:] == (database or "").encode():
             return await self._ok()
         if statement is not None and text is not None and memory.deferred(statement, text, database):
             return await self._ok()

@@ -80,7 +80,7 @@ class SessionMemory:
             case TransactionStep(step, plain):
                 return plain and step in (Step.COMMIT, Step.ROLLBACK)
             case Use(database):
-                return database == current
+                return database == current and text.isascii()  # other letters depend on the character set
             case SessionSettings(settings, transaction):
                 valid = transaction or (bool(settings) and all(self._certainly_valid(s) for s in settings))
                 return valid and self._remember(settings, text)

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from pymysql.constants import FIELD_TYPE
 from servers import SERVER, Gate, MariaDb, Sql
-from wire_client import BULK_EXECUTE, EXECUTE, NO_SCHEMA, PREPARE, WireClient, bulk
+from wire_client import BULK_EXECUTE, EXECUTE, INIT_DB, NO_SCHEMA, PREPARE, WireClient, bulk
 
 SECRET = "salary of ann"
 USERS: list[dict[str, Any]] = [
@@ -21,6 +21,12 @@ USERS: list[dict[str, Any]] = [
         "password": "pw",
         "queues": {"judged.orders": ["enqueue", "settle"], "elsewhere.other": ["enqueue"]},
         "topics": {"judged.events": ["read"]},
+    },
+    {
+        "name": "letters",
+        "password": "pw",
+        "queues": {"stück": ["enqueue", "receive", "settle"], "größe.q": ["settle"]},
+        "topics": {"tür": ["read"]},
     },
 ]
 ALL_CAPABILITIES = (1 << 28) - 2 & ~0x4000820  # without TLS, what packs the connection, and LONG_PASSWORD
@@ -313,3 +319,76 @@ def test_a_name_with_a_database_is_of_that_database(judging: Gate) -> None:
     root("DROP DATABASE elsewhere")
     root("DROP TOPIC events")
     root.close()
+
+
+@pytest.fixture
+def twins(judging: Gate) -> Iterator[Sql]:
+    """Names in UTF-8 that are other names in latin1; and the tables of these."""
+    root = Sql(judging.connect(charset="utf8mb4"))
+    if "MariaDB" not in str(root.value("SELECT VERSION()")) or SERVER != "mariadb":
+        pytest.skip("MariaDB alone")
+    root("CREATE QUEUE `stück` (body VARCHAR(10), `größe` INT)")
+    root("CREATE QUEUE `stÃ¼ck` (body VARCHAR(10))")
+    root("CREATE TOPIC `tür` (body VARCHAR(10), `größe` INT)")
+    root("CREATE TABLE `tÃ¼r` (id INT, body VARCHAR(10))")
+    root("INSERT INTO `stück` (body) VALUES ('mine')")
+    root("INSERT INTO `stÃ¼ck` (body) VALUES ('others')")
+    root("INSERT INTO `tür` (body) VALUES ('mine')")
+    root("INSERT INTO `tÃ¼r` VALUES (1, 'secret')")
+    yield root
+    root("DROP TABLE `tÃ¼r`")
+    root("DROP TOPIC `tür`")
+    for name in ("stück", "stÃ¼ck"):
+        root(f"DROP QUEUE `{name}`")
+    root.close()
+
+
+BY_SET = ["", "SET NAMES latin1", "SET @@character_set_client = latin1", "SET NAMES latin1, time_zone = '+00:00'"]
+
+
+@pytest.mark.parametrize("change", BY_SET)
+def test_names_are_read_in_the_character_set_of_the_client(judging: Gate, twins: Sql, change: str) -> None:
+    login = "utf8mb4" if change else "latin1"
+    client = judging.connect(user="letters", password="pw", charset=login)
+    wire = client.cursor()
+    if change:
+        wire.execute(change)
+        wire.execute("SET character_set_results = utf8mb4")
+    statements = [
+        "INSERT INTO `stück` (body) VALUES ('x')",
+        "DELETE FROM `stück` WHERE id = 1",
+        "UPDATE `stück` SET time_next = 0 WHERE `größe` = 1",
+        "SELECT body FROM `tür` WHERE `größe` IS NULL",
+    ]
+    for text in statements:
+        with pytest.raises(pymysql.err.MySQLError) as refused:
+            wire.execute(text.encode())  # type: ignore[arg-type]
+        assert refused.value.args[0] in (1054, 1142), text
+    assert twins.column("SELECT body FROM `stÃ¼ck`") == ["others"]
+    assert [wire.execute(text.encode("latin1")) for text in statements] == [1, 1, 0, 1]  # type: ignore[arg-type]
+    assert twins.column("SELECT body FROM `stück`") == ["x"]
+    client.close()
+
+
+@pytest.mark.parametrize("change", BY_SET)
+def test_names_in_prepared_statements_are_read_so_too(judging: Gate, twins: Sql, change: str) -> None:
+    if not change:
+        pytest.skip("it logs in with UTF-8")
+    with WireClient(judging.port, user="letters", password="pw", database="judged") as client:
+        client.run(change)
+        assert client.command(PREPARE, "INSERT INTO `stück` (body) VALUES (?)".encode()).errno == 1142
+        assert client.command(PREPARE, "INSERT INTO `stück` (body) VALUES (?)".encode("latin1")).ok
+
+
+@pytest.mark.parametrize("change", BY_SET)
+def test_a_database_is_named_in_the_character_set_of_the_client(judging: Gate, twins: Sql, change: str) -> None:
+    login = "utf8mb4" if change else "latin1"
+    client = judging.connect(user="letters", password="pw", charset=login)
+    if change:
+        client.query(change)
+    for encoding, errno in (("utf-8", 1142), ("latin1", 1049)):  # no right, and no such database
+        with pytest.raises(pymysql.err.MySQLError) as refused:
+            client._execute_command(INIT_DB, "größe".encode(encoding))
+            client._read_ok_packet()
+        assert refused.value.args[0] == errno
+    client.close()
