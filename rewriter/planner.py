@@ -22,8 +22,6 @@ from rewriter.text.lexis import leading_verb
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
 
-_INSERTING = (b"INSERT", b"REPLACE")
-
 
 class Planner:
     """Plans statements for one catalog; a new catalog needs a new planner, so no plan outlives its catalog."""
@@ -66,22 +64,17 @@ class Planner:
         escapes = "NO_BACKSLASH_ESCAPES" not in context.sql_modes
         if classification is None:
             classification = self._scanner.classify(encoded, context.database, backslash_escapes=escapes)
-        if classification.kind in (StatementClass.NONE, StatementClass.TOUCHES) or classification.effects.removes:
-            return _unchanged(encoded, classification, escapes)
-        if (rewritten := without_socket(sql)) is not None:
-            return Execute(rewritten, classification.effects)
-        # Programs send settings of the session in executable comments when they begin.
-        settings = classification.kind is StatementClass.USE and (b"/*!" in encoded or b"/*M!" in encoded)
-        statement = None if settings else parse(sql, context.sql_modes, context.database)
-        if statement is None:
-            if leading_verb(encoded)[0] in _INSERTING:
+        if classification.kind in (StatementClass.USE, StatementClass.PLAN) and not classification.effects.removes:
+            if (rewritten := without_socket(sql)) is not None:
+                return Execute(rewritten, classification.effects)
+            # Programs send settings of the session in executable comments when they begin.
+            settings = classification.kind is StatementClass.USE and (b"/*!" in encoded or b"/*M!" in encoded)
+            if not settings and (statement := parse(sql, context.sql_modes, context.database)) is not None:
+                return self._builder.plan(statement, context)
+            if leading_verb(encoded)[0] in (b"INSERT", b"REPLACE"):
                 self._builder.check_unread_insert(sql, classification.effects.touched)
-            return _unchanged(encoded, classification, escapes)
-        return self._builder.plan(statement, context)
-
-
-def _unchanged(sql: bytes, classification: Classification, escapes: bool) -> Passthrough:
-    return Passthrough(replace(classification.effects, transaction=transaction_verb(sql, backslash_escapes=escapes)))
+        verb = transaction_verb(encoded, backslash_escapes=escapes)
+        return Passthrough(replace(classification.effects, transaction=verb))
 
 
 def _is_cacheable(plan: Plan) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
-from rewriter.scan.scanner import StatementClass, StatementScanner, merged
+from rewriter.scan.scanner import StatementClass, StatementScanner, merged, unsure
 from rewriter.text.lexis import is_compound, is_empty
 from rewriter.text.transaction_verbs import verb_of
 
@@ -116,8 +116,8 @@ class LargeText:
         statement = bytes(self.buffered[: self._lexed] if whole and not self._single else self.buffered)
         if whole and is_empty(statement):
             return True
-        classify = self._scanner.classify if whole else self._scanner.classify_beginning
-        result = classify(statement, self._database, backslash_escapes=self._escapes)
+        result = self._scanner.classify(statement, self._database, backslash_escapes=self._escapes)
+        result = result if whole else unsure(result)  # the rest of it may end messages, or reschedule them
         if result.kind in (StatementClass.PLAN, StatementClass.USE) or result.effects.catalog:
             return False
         verb = self.verb or verb_of(statement, backslash_escapes=self._escapes)

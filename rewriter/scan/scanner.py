@@ -254,12 +254,7 @@ class StatementScanner:
         if not has_executable(sql, backslash_escapes=backslash_escapes):
             return classification
         unread = is_unread(sql, backslash_escapes=backslash_escapes)
-        return replace(_unsure(classification), kind=StatementClass.USE) if unread else _unsure(classification)
-
-    def classify_beginning(self, sql: bytes, database: str | None, *, backslash_escapes: bool) -> Classification:
-        """As `classify`, for the beginning of one statement that is too long to be buffered. The rest of it may end
-        messages, or reschedule them."""
-        return _unsure(self.classify(sql, database, backslash_escapes=backslash_escapes))
+        return replace(unsure(classification), kind=StatementClass.USE) if unread else unsure(classification)
 
     def _classify_each(self, statements: list[bytes], database: str | None, escapes: bool) -> Classification:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
@@ -471,17 +466,17 @@ class StatementScanner:
         return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
 
 
-def _unsure(classification: Classification) -> Classification:
-    """The same with messages that are not known: a server may not run what is in a comment /*!, by its version."""
+def unsure(classification: Classification) -> Classification:
+    """The same with messages that are not known: a server may skip what is in a comment /*!, and a text may go on."""
     effects = classification.effects
     if effects.catalog:
         return classification
-    queues = effects.touched | _perhaps_ended(effects)
+    queues = _named(effects)
     return replace(classification, effects=Effects(touched=queues, uncertain=queues, removes=effects.removes))
 
 
-def _perhaps_ended(effects: Effects) -> frozenset[QueueName]:
-    return effects.uncertain | {queue for queue, _ in effects.settled}
+def _named(effects: Effects) -> frozenset[QueueName]:
+    return effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
 
 
 def _other(sql: bytes, end: int, database: str | None) -> Classification:
@@ -537,9 +532,5 @@ def _removal(queues: frozenset[QueueName]) -> Classification:
 
 def merged(effects: list[Effects]) -> Effects:
     """What several statements may do together: a server may cut their text elsewhere, so nothing is certain."""
-    return Effects(
-        touched=frozenset().union(*(e.touched for e in effects)),
-        uncertain=frozenset().union(*map(_perhaps_ended, effects)),
-        catalog=any(bool(e.catalog) for e in effects),
-        several=True,
-    )
+    queues = frozenset[QueueName]().union(*map(_named, effects))
+    return Effects(touched=queues, uncertain=queues, catalog=any(bool(e.catalog) for e in effects), several=True)

@@ -45,14 +45,16 @@ def _phrase(*words: bytes) -> bytes:
 
 
 # Statements whose body may hold `;` of its own: stored programs, MariaDB's blocks outside of them, and labels.
+_WHO = rb"(?>(?:'[^']*+')+|`[^`]*+`|\"[^\"]*+\"|[\w.$\x80-\xff]++)" + SPACE
+_DEFINER = rb"(?>(?:" + _phrase(b"DEFINER", b"=") + _WHO + rb"(?:" + _phrase(b"[(]", b"[)]") + rb"|@" + _WHO + rb")?)?)"
 _COMPOUND = re.compile(
-    rb"(?:CREATE" + SPACE + rb"(?>(?:" + _phrase(b"OR", b"REPLACE") + rb")?)(?>(?:" + _phrase(b"AGGREGATE") + rb")?)"
-    rb"(?:DEFINER[^;]{1,400}?)?(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)"
-    rb"|" + _phrase(b"ALTER") + rb"(?:DEFINER[^;]{1,400}?)?EVENT"
-    rb"|" + _phrase(b"BEGIN") + rb"NOT|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END + rb"|"
-    rb"[\w$]++" + SPACE + rb":(?!=)",
+    rb"(?:" + _phrase(b"CREATE") + rb"(?>(?:" + _phrase(b"OR", b"REPLACE") + rb")?)" + _DEFINER
+    + rb"(?>(?:" + _phrase(b"AGGREGATE") + rb")?)(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)"
+    rb"|" + _phrase(b"ALTER") + _DEFINER + rb"EVENT"
+    rb"|BEGIN" + WORD_END + SPACE + rb"(?!WORK" + WORD_END + rb")\w++|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END
+    + rb"|[\w$]++" + SPACE + rb":(?!=)",
     re.IGNORECASE,
-)
+)  # fmt: skip
 
 _BACKSLASH_STRINGS = rb"'(?>(?:[^'\\]++|\\(?:.|\Z)|'')*)(?:'|\Z)|\"(?>(?:[^\"\\]++|\\(?:.|\Z)|\"\")*)(?:\"|\Z)"
 _PLAIN_STRINGS = rb"'(?>(?:[^']++|'')*)(?:'|\Z)|\"(?>(?:[^\"]++|\"\")*)(?:\"|\Z)"
@@ -113,8 +115,8 @@ def has_executable(sql: bytes, *, backslash_escapes: bool = True) -> bool:
 
 
 def is_unread(sql: bytes, *, backslash_escapes: bool = True) -> bool:
-    """Whether it may be another statement than it is read as, or several, by executable comments, which the server may
-    skip. One that is all of the text is no such: skipped, it leaves nothing."""
+    """Whether it may be another statement than it is read as, or several, by executable comments that the server skips
+    or runs. One that is all of the text is no such: skipped, it leaves nothing."""
     marked = has_executable(sql, backslash_escapes=backslash_escapes) and _WHOLE.match(sql) is None
     return marked and (_HEAD.match(sql) is not None or b";" in sql.rstrip(b"; \r\n"))
 

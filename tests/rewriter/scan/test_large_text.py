@@ -137,7 +137,7 @@ def test_effects_of_what_is_not_seen() -> None:
     assert text.effects == Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))
     text = large()
     fed(text, [LONG + b"; INSERT INTO q (payload) VALUES ('x'); INSERT INTO t VALUES (1)"])
-    assert text.effects == Effects(touched=frozenset((Q,)), several=True)
+    assert text.effects == Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)), several=True)
 
 
 def test_effects_and_the_end_of_a_transaction_are_told_apart() -> None:

@@ -37,6 +37,25 @@ from rewriter.text.lexis import SPACE, is_empty, leading_verb, split_statements,
         (b"BEGIN; INSERT INTO q VALUES (1); COMMIT", [b"BEGIN", b"INSERT INTO q VALUES (1)", b"COMMIT"]),
         (b"x; CREATE PROCEDURE p() BEGIN a; b; END; y", [b"x", b"CREATE PROCEDURE p() BEGIN a; b; END; y"]),
         (b"CREATE DEFINER=`a`@`%` TRIGGER t BEGIN a; END; y", [b"CREATE DEFINER=`a`@`%` TRIGGER t BEGIN a; END; y"]),
+        (
+            b"CREATE DEFINER = 'a'@'%' VIEW v AS SELECT a AS event; y",
+            [b"CREATE DEFINER = 'a'@'%' VIEW v AS SELECT a AS event", b"y"],
+        ),
+        (b"ALTER DEFINER=a VIEW v AS SELECT event; y", [b"ALTER DEFINER=a VIEW v AS SELECT event", b"y"]),
+        *(
+            (sql, [sql])
+            for sql in (
+                b"CREATE DEFINER=root@127.0.0.1 PROCEDURE p() BEGIN a; END; y",
+                b"CREATE OR REPLACE DEFINER = CURRENT_USER ( ) AGGREGATE FUNCTION p() BEGIN a; END; y",
+                b"CREATE DEFINER='it''s;'@\"%\" /* x */ EVENT e DO BEGIN a; END; y",
+                b"ALTER DEFINER=`a`@'b' EVENT e DO BEGIN a; END; y",
+                b"BEGIN INSERT INTO t VALUES (1); IF 1 = 1 THEN a; END IF; END",
+                b"begin\np(); END",
+            )
+        ),
+        (b"BEGIN; a", [b"BEGIN", b"a"]),
+        (b"BEGIN WORK; a", [b"BEGIN WORK", b"a"]),
+        (b"BEGIN /* x */; a", [b"BEGIN /* x */", b"a"]),
         (b"BEGIN NOT ATOMIC a; b; END", [b"BEGIN NOT ATOMIC a; b; END"]),
         (b"loop1: LOOP a; END LOOP", [b"loop1: LOOP a; END LOOP"]),
         (b"CREATE TABLE event (a INT); x", [b"CREATE TABLE event (a INT)", b"x"]),
