@@ -55,7 +55,7 @@ class TextCommands:
         if not large.endless:
             return False
         reader = self._executor.reader
-        await reader.settle(large.head)
+        await reader.settle(b'"')  # what comes may depend on all of it
         text = reader.large_text()
         if text is None:
             return False

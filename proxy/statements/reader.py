@@ -98,6 +98,8 @@ class StatementReader:
             return seen.classification
         escapes = not self._session.no_backslash_escapes
         classification = scanner.classify(text, database, backslash_escapes=escapes)
+        if classification.kind is StatementClass.USE and b"\\" in text and not self._may_hide(text):
+            classification = scanner.classify(text, database, backslash_escapes=escapes, several=False)
         if classification.kind is StatementClass.PLAN or classification.kind is StatementClass.USE:
             self._last_classified = _Classified(text, database, scanner, classification)
         return classification
@@ -111,9 +113,9 @@ class StatementReader:
 
     def large_text(self) -> LargeText | None:
         """The scanner of a text that is passed on while it comes; None where such a text has to be buffered."""
-        if self.several and not self.splittable:
-            return None
         session = self._session
+        if self.several and (_has_names_in_quotes(session) or not self.splittable):
+            return None
         escapes = not session.no_backslash_escapes
         return LargeText(self._planning.scanner, session.database, several=self.several, backslash_escapes=escapes)
 
@@ -187,10 +189,10 @@ class StatementReader:
         except UnknownQueue as error:
             if error.queue is not None:
                 check_can_see(self._session, error.queue)
-            if error.perhaps_alias and await self._table_exists("`stream`"):
+            if error.perhaps_alias and await _table_exists(self._session, "`stream`"):
                 return Passthrough()
             queue = error.queue
-            if queue is None or not await self._table_exists(queue.sql):
+            if queue is None or not await _table_exists(self._session, queue.sql):
                 raise
         await self._engine.refresh_on_miss(patient=True)
         try:
@@ -239,6 +241,15 @@ class StatementReader:
         if isinstance(probe, Outcome) and probe.errno in DENIED:
             raise probe.failure()
 
+    def _may_hide(self, text: bytes) -> bool:
+        """Whether the server may read another statement than is read here, or more: by comments that it runs or skips,
+        or because a string, as it is read here, ends sooner."""
+        if is_unread(text, backslash_escapes=not self._session.no_backslash_escapes):
+            return True
+        if b"\\" not in text or b";" not in text or not self.several:
+            return False
+        return not self.splittable or (b'"' in text and _has_names_in_quotes(self._session))
+
     @property
     def several(self) -> bool:
         """Whether the client may send several statements at once."""
@@ -282,7 +293,7 @@ class StatementReader:
         session = self._session
         session.settings.streams.forget()
         verb, end = leading_verb(text)
-        if is_unread(text, backslash_escapes=not session.no_backslash_escapes):
+        if self._may_hide(text):
             session.database, session.settings.lease = UNKNOWN_DATABASE, None
             session.settings.temporary = session.settings.unsettled = session.settings.may_use = True
             session.settings.reach, session.settings.sets_reach = Reach.UNKNOWN, True
@@ -341,8 +352,14 @@ class StatementReader:
         session.on_database_reported(database)
         session.settings.unsettled = False
 
-    async def _table_exists(self, name: str) -> bool:
-        return isinstance(await self._session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)
+
+async def _table_exists(session: ClientSession, name: str) -> bool:
+    return isinstance(await session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)
+
+
+def _has_names_in_quotes(session: ClientSession) -> bool:
+    """Whether double quotes may be those of names, as far as it is known."""
+    return session.settings.unsettled or "ANSI_QUOTES" in session.reading_modes()
 
 
 async def check_removal(session: ClientSession, plan: Plan, topics: Container[QueueName]) -> None:

@@ -116,7 +116,7 @@ class LargeText:
         statement = bytes(self.buffered[: self._lexed] if whole and not self._single else self.buffered)
         if whole and is_empty(statement):
             return True
-        result = self._scanner.classify(statement, self._database, backslash_escapes=self._escapes)
+        result = self._scanner.classify(statement, self._database, backslash_escapes=self._escapes, several=False)
         result = result if whole else unsure(result)  # the rest of it may end messages, or reschedule them
         if result.kind in (StatementClass.PLAN, StatementClass.USE) or result.effects.catalog:
             return False

@@ -218,7 +218,9 @@ class StatementScanner:
         }
         # Comments are not skipped here but count as a hit: many unclosed ones would cost a scan each.
         verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
-        self._next_statement = _pattern(rb";\s*+(?:" + verbs + rb"|IF|CASE|LOOP|WHILE|REPEAT|FOR|\(|#|--|/\*)")
+        self._next_statement = _pattern(
+            rb";\s*+(?:" + verbs + rb"|IF|CASE|LOOP|WHILE|REPEAT|FOR|\(|#|--|/\*|[\x80-\xff])"
+        )
 
     def _plain_insert(self, queue: QueueName) -> Classification:
         """A plain INSERT into the queue. Columns that one into Vitess's first layout leaves out have to be filled
@@ -234,15 +236,18 @@ class StatementScanner:
             )
         return classification
 
-    def classify(self, sql: bytes, database: str | None, *, backslash_escapes: bool = True) -> Classification:
-        """How the text, one or several statements, concerns queues."""
-        if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
+    def classify(
+        self, sql: bytes, database: str | None, *, backslash_escapes: bool = True, several: bool = True
+    ) -> Classification:
+        """How the text, one or several statements, concerns queues. `several`: one that may hide others is USE."""
+        if b";" in sql and several and (sql.count(b";") > _SEMICOLONS_MAX or self._next_statement.search(sql)):
             statements = split_statements(sql, backslash_escapes=backslash_escapes)
             if len(statements) > 1:
                 marked = has_executable(sql, backslash_escapes=backslash_escapes)  # then each is sent as it is cut here
                 return _PLAN if marked else self._classify_each(statements, database, backslash_escapes)
-            if sql[:7] in _PLAIN_SELECT and is_unread(sql, backslash_escapes=backslash_escapes):
-                return _USE
+            alone = self.classify(sql, database, backslash_escapes=backslash_escapes, several=False)
+            hides = b"\\" in sql or is_unread(sql, backslash_escapes=backslash_escapes)
+            return replace(alone, kind=StatementClass.USE) if hides and alone.kind is not StatementClass.PLAN else alone
         if sql[:7] in _PLAIN_SELECT:
             return _select(sql, 7, database)
         verb, end = leading_verb(sql)
@@ -399,7 +404,7 @@ class StatementScanner:
     def _create(self, sql: bytes, end: int, database: str | None) -> Classification:
         match = _CREATE.match(sql, end)
         if match is None:
-            return _NOTHING
+            return _NOTHING if sql.isascii() or b"temporary" not in sql.lower() else _USE
         if match[1] or match[3]:  # a temporary table may get a queue's name, and is in its place for this session
             return _PLAN if match[1] else _USE
         if (replaced := self._target(_REPLACED.match(sql, end), database)) is not None:
@@ -471,12 +476,7 @@ def unsure(classification: Classification) -> Classification:
     effects = classification.effects
     if effects.catalog:
         return classification
-    queues = _named(effects)
-    return replace(classification, effects=Effects(touched=queues, uncertain=queues, removes=effects.removes))
-
-
-def _named(effects: Effects) -> frozenset[QueueName]:
-    return effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
+    return replace(classification, effects=replace(merged([effects]), removes=effects.removes, several=False))
 
 
 def _other(sql: bytes, end: int, database: str | None) -> Classification:
@@ -532,5 +532,7 @@ def _removal(queues: frozenset[QueueName]) -> Classification:
 
 def merged(effects: list[Effects]) -> Effects:
     """What several statements may do together: a server may cut their text elsewhere, so nothing is certain."""
-    queues = frozenset[QueueName]().union(*map(_named, effects))
+    queues = frozenset[QueueName]().union(
+        *(e.touched | e.uncertain | {queue for queue, _ in e.settled} for e in effects)
+    )
     return Effects(touched=queues, uncertain=queues, catalog=any(bool(e.catalog) for e in effects), several=True)

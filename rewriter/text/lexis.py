@@ -44,15 +44,15 @@ def _phrase(*words: bytes) -> bytes:
     return b"".join(word + SPACE for word in words)
 
 
-# Statements whose body may hold `;` of its own: stored programs, MariaDB's blocks outside of them, and labels.
+# Statements whose body may hold `;` of its own: stored programs, blocks, labels. And what is behind a space of latin1.
 _WHO = rb"(?>(?:'[^']*+')+|`[^`]*+`|\"[^\"]*+\"|[\w.$\x80-\xff]++)" + SPACE
 _DEFINER = rb"(?>(?:" + _phrase(b"DEFINER", b"=") + _WHO + rb"(?:" + _phrase(b"[(]", b"[)]") + rb"|@" + _WHO + rb")?)?)"
 _COMPOUND = re.compile(
     rb"(?:" + _phrase(b"CREATE") + rb"(?>(?:" + _phrase(b"OR", b"REPLACE") + rb")?)" + _DEFINER
     + rb"(?>(?:" + _phrase(b"AGGREGATE") + rb")?)(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)"
     rb"|" + _phrase(b"ALTER") + _DEFINER + rb"EVENT"
-    rb"|BEGIN" + WORD_END + SPACE + rb"(?!WORK" + WORD_END + rb")\w++|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END
-    + rb"|[\w$]++" + SPACE + rb":(?!=)",
+    rb"|BEGIN" + WORD_END + SPACE + rb"(?!WORK\b)[\w\x80-\xff]++|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END
+    + rb"|[\w$]++" + SPACE + rb":(?!=)|\w*+[\x80-\xff]",
     re.IGNORECASE,
 )  # fmt: skip
 
@@ -86,7 +86,7 @@ _HEAD = re.compile(
     + rb"|OR\b|REPLACE\b)*)" + _MARK + rb")", re.IGNORECASE
 )  # fmt: skip
 
-OF_STATEMENT = re.compile(SPACE + rb"STATEMENT" + WORD_END, re.IGNORECASE)  # behind SET
+OF_STATEMENT = re.compile(SPACE + rb"(?:STATEMENT(?![\w$])|[\x80-\xff])", re.IGNORECASE)  # behind SET
 
 _DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))
 
@@ -131,7 +131,7 @@ def _is_compound(sql: bytes, start: int) -> bool:
     if leading is not None and (leading[1] or b"").upper() == b"SET":
         settings = SET_STATEMENT.match(sql, leading.end(1))
         leading = leading if settings is None else _LEADING.match(sql, settings.end())
-    return leading is not None and bool(leading[1]) and _COMPOUND.match(sql, leading.start(1)) is not None
+    return leading is not None and _COMPOUND.match(sql, leading.end() - len(leading[1] or b"")) is not None
 
 
 def split_statements(sql: bytes, *, backslash_escapes: bool = True) -> list[bytes]:

@@ -14,8 +14,7 @@ _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" +
 
 
 def transaction_verb(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
-    """What a text does to an open transaction. Of several statements it is only known that they may do something: a
-    server may cut the text elsewhere.
+    """What a text does to an open transaction; of several statements, which a server may cut elsewhere, only whether.
 
     Implicit commits of DDL are in the server's status flags, not here, and so is what SET autocommit = 1 has ended.
     """

@@ -215,6 +215,40 @@ def test_a_temporary_table_without_a_queues_name_may_get_one(place: Place, name:
     client.close()
 
 
+UNSEEN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a space of latin1": ("latin1", ("\xa0USE {own}",)),
+    "behind a semicolon": ("latin1", ("DO 1;\xa0USE {own}",)),
+    "a setting": ("latin1", ("SET\xa0STATEMENT max_statement_time = 9 FOR USE {own}",)),
+    "a temporary table": ("latin1", ("CREATE\xa0TEMPORARY TABLE {q} (PRIMARY KEY (id)) SELECT * FROM {own}.{q}",)),
+    "a string of gbk": ("gbk", ("SELECT '\xbf\\' = 'a' AS a; USE {own}; #'",)),
+    "a name": ("utf8mb4", ("SET sql_mode = 'ANSI_QUOTES'", 'SELECT 1 AS "a\\"; USE {own}; #"')),
+}
+
+
+@pytest.mark.parametrize("how", UNSEEN)
+def test_a_use_in_disguise_ends_no_messages(place: Place, queue: str, how: str) -> None:
+    if place.mysql and how == "a setting":
+        pytest.skip("SET STATEMENT is MariaDB's")
+    charset, texts = UNSEEN[how]
+    place.root(f"CREATE TABLE {OWN}.{queue} ({COLUMNS})")
+    place.root(f"INSERT INTO {OWN}.{queue} (id, epoch) VALUES (1, 1), (2, 0)")
+    several = pymysql.constants.CLIENT.MULTI_STATEMENTS
+    client = Sql(place.gate.connect(user=ACCOUNT, password="pw", database=HERE, charset=charset, client_flag=several))
+    with Stream(place.gate, f"SELECT id FROM STREAM {queue} WITH (prefetch = 1, ack_wait = '1h')") as receiver:
+        assert receiver.wait(1) == [(1,)]
+        for text in texts:
+            cursor = client.connection.cursor()
+            cursor.execute(text.format(q=queue, own=OWN).encode("latin1"))
+            while cursor.nextset():
+                pass
+        assert client(f"DELETE FROM {queue} WHERE id = 1") == 1
+        fence = f"SELECT unacked FROM queuegate.subscriptions WHERE connection_id = {receiver.id}"
+        assert [place.admin.value(fence) for _ in range(10)] == [1] * 10
+        assert place.root.column(f"SELECT epoch FROM {queue}") == [1, 0]
+    client.close()
+    place.root(f"DROP TABLE {OWN}.{queue}")
+
+
 def test_topics_are_not_read(place: Place, topic: str) -> None:
     reads = [
         f"SELECT body FROM STREAM {topic} SINCE OFFSET 1 UNTIL OFFSET 5",

@@ -11,12 +11,14 @@ from rewriter_catalog import CATALOG
 
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
+from mysql_wire.replies import MULTI_STATEMENTS
 from proxy.rights.account_rights import Right, SessionRights, queue_rights
 from proxy.session.session import Reach, StatementSettings
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
 from rewriter.scan.scanner import Classification, StatementClass, StatementScanner
+from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 ACK = b"ACK shop.limited WHERE id IN (1, 2)"
 
@@ -132,3 +134,26 @@ def test_after_an_unread_statement_transactions_may_span_shards_again() -> None:
     session.settings.reach = Reach.ONE
     statements.learn(b"SET /*! transaction_mode = 'MULTI' */")
     assert session.settings.reach is Reach.UNKNOWN and session.settings.sets_reach
+
+
+@pytest.mark.parametrize(
+    ("text", "several", "modes", "codec", "hides"),
+    [
+        (b"INSERT INTO t VALUES ('it\\'s; use this')", True, (), "utf-8", False),
+        (b"INSERT INTO t VALUES ('it\\'s; use this')", True, (), "gbk", True),
+        (b"INSERT INTO t VALUES ('it\\'s; use this')", False, (), "gbk", False),
+        (b"INSERT INTO t VALUES ('it\\'s; use this')", True, ("ANSI_QUOTES",), "utf-8", False),
+        (b'INSERT INTO t VALUES ("it\\"s; use this")', True, (), "utf-8", False),
+        (b'INSERT INTO t VALUES ("it\\"s; use this")', True, ("ANSI_QUOTES",), "utf-8", True),
+        (b"SELECT '\\\\', /*! '*/' ; USE marys */", False, (), "utf-8", True),
+    ],
+)
+def test_a_text_that_may_hide_statements(
+    text: bytes, several: bool, modes: tuple[str, ...], codec: str, hides: bool
+) -> None:
+    statements, session, _ = reader(codec)
+    session.writer = SimpleNamespace(capabilities=MULTI_STATEMENTS if several else 0)
+    session.reading_modes = lambda: frozenset(modes)
+    assert statements.classify(text).kind is (StatementClass.USE if hides else StatementClass.NONE)
+    statements.learn(text)
+    assert (session.database == UNKNOWN_DATABASE) is hides is session.settings.temporary

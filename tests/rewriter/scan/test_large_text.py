@@ -26,7 +26,7 @@ class Notebook(StatementScanner):
         super().__init__(CATALOG)
         self.asked: list[bytes] = []
 
-    def classify(self, sql: bytes, database: str | None, *, backslash_escapes: bool = True) -> Classification:
+    def classify(self, sql: bytes, database: str | None, **options: bool) -> Classification:
         self.asked.append(sql)
         return Classification(StatementClass.NONE)
 

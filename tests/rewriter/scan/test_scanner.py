@@ -62,7 +62,6 @@ def kind(sql: bytes, database: str | None = "shop") -> StatementClass:
         b"EXECUTE IMMEDIATE 'SELECT 1'",
         b"",
         b"garbage ( '",
-        b"\xff\xfe\x00",
     ],
 )
 def test_ordinary(sql: bytes) -> None:
@@ -216,6 +215,19 @@ def test_a_text_of_several_statements_with_executable_comments_is_run_one_by_one
         (b"SET sql_log_bin = 0, max_statement_time = 30", StatementClass.NONE),
         (b"SET @title = 'Bank statement'", StatementClass.NONE),
         (b"SET /* x */ STATEMENT a = 1 FOR SET @b = 1", StatementClass.USE),
+        (b"\xa0USE marys", StatementClass.USE),  # a space in latin1
+        (b"SET\xa0STATEMENT a = 1 FOR USE marys", StatementClass.USE),
+        (b"SET STATEMENT\xa0a = 1 FOR USE marys", StatementClass.USE),
+        (b"SET /* x */\xa0STATEMENT a = 1 FOR USE marys", StatementClass.USE),
+        (b"CREATE\xa0TEMPORARY TABLE q (id INT)", StatementClass.USE),
+        (b"CREATE OR REPLACE\xa0TEMPORARY TABLE q (id INT)", StatementClass.USE),
+        (b"BEGIN\xa0NOT ATOMIC USE marys; END", StatementClass.USE),
+        (b"BEGIN \xa0NOT ATOMIC USE marys; END", StatementClass.USE),
+        (b"lab\xa0: BEGIN NOT ATOMIC USE marys; END", StatementClass.USE),
+        (b"SELECT 1;\xa0USE marys", StatementClass.PLAN),
+        (b"SELECT '\xbf\\'; USE marys; #'", StatementClass.USE),  # in gbk
+        (b'INSERT INTO t VALUES ("a\\"; USE marys; #")', StatementClass.USE),  # with ANSI_QUOTES
+        (b"CREATE VIEW v AS SELECT '\xe9'", StatementClass.NONE),
         (b"CREATE TEMPORARY TABLE report (a INT)", StatementClass.USE),  # it may be renamed, or be a queue's name later
         (b"CREATE OR REPLACE TEMPORARY TABLE report (a INT)", StatementClass.USE),
     ],
