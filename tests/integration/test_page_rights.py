@@ -157,6 +157,28 @@ def test_accounts_of_programs(gate, account, root):
     maker("DROP QUEUE q")
 
 
+def test_the_account_of_the_first_pages_does_the_tutorial(gate, account):
+    """Its steps that need more than sending and receiving: dead letters sent again, a schedule, groups; and the
+    removal."""
+    (paragraph,) = re.findall(r"^The account needs .*", START, re.MULTILINE)
+    app = account(everything=", ".join(re.findall(r"`([A-Z]+)`", paragraph)))
+    app("CREATE QUEUE q (n INT) WITH (max_attempts = 3)")
+    app("INSERT INTO q (n) VALUES (1)")
+    assert app.column("SELECT n FROM STREAM q LIMIT 1 WAIT 10") == [1]
+    app("REJECT q 1")
+    wait_until(lambda: dead(app) == [1], what="the rejected message to move")
+    assert app("REDRIVE q_dead") == 1
+    app("CREATE SCHEDULE s ON q EVERY '1h' (n) VALUES (3)")
+    app("RUN SCHEDULE s")
+    app("CREATE TOPIC t (n INT)")
+    app("CREATE GROUP g ON t")
+    app("INSERT INTO t (n) VALUES (4)")
+    assert app.column("SELECT n FROM STREAM t LIMIT 1 WAIT 10 WITH (group = 'g')") == [4]
+    app("ACK t 1 GROUP g")
+    app("DROP GROUP g ON t")
+    app("DROP QUEUE q")
+
+
 def test_an_archiving_job(gate, account, root):
     """What it sends needs no more than the page says: no DELETE."""
     owner = account(everything="ALL")
