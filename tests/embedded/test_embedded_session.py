@@ -228,6 +228,8 @@ async def test_errors_have_mysqls_numbers_and_texts(client, sql, number, text):
         ("SELECT 1 FROM WHERE a = 'it''s'", "WHERE a = 'it''s'"),
         ("SELECT * FROM t WHERE (a = 1", ""),
         ("INSERT INTO t VALUES (1", ""),
+        ("INSERT INTO t VALUES (1) DELAY", "DELAY"),
+        ("INSERT INTO t SET a = 1 AT", "AT"),
         ("CREATE TABLE u (a NOPE)", "NOPE)"),
         ("CREATE TABLE u (a INT,, b INT)", ", b INT)"),
         ("SELECT 'unclosed", "'unclosed"),

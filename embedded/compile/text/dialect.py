@@ -148,6 +148,18 @@ class _Parser(MySQLParser):
         desc = descending if ascending or descending else None
         return self.expression(exp.Ordered(this=key, desc=desc, nulls_first=not descending))
 
+    def _parse_insert(self) -> exp.Insert | exp.MultitableInserts:
+        """The name of the new row comes after AS: without it a word that is no more than misplaced, such as DELAY, would
+        be one."""
+        insert = super()._parse_insert()
+        rows = insert.args.get("expression")
+        if isinstance(rows, exp.Values) and (alias := rows.args.get("alias")) is not None:
+            start = next(alias.find_all(exp.Identifier)).meta["start"]
+            index = next(index for index, token in enumerate(self._tokens) if token.start == start)
+            if self._tokens[index - 1].token_type is not TokenType.ALIAS:
+                self.raise_error("Expected AS", self._tokens[index])
+        return insert
+
     def _parse_on_conflict(self) -> exp.OnConflict | None:
         return super()._parse_on_conflict() if self._match_text_seq("ON", "DUPLICATE", advance=False) else None
 

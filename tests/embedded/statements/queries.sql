@@ -9,6 +9,12 @@ insert into p (id, name) values (1, 'again')
 insert into p (name) values ('d') on duplicate key update name = 'e'
 ~ MariaDB does not know it
 insert into p (id, name) values (1, 'n') as new on duplicate key update name = concat(new.name, p.name)
+insert into p (name) values ('later') delay
+insert into p (name) values ('later'), ('too') at on duplicate key update name = 'e'
+insert into p set name = 'later' delay
+replace into p (name) values ('later') 'x'
+insert into p (name) values ('later') (name)
+select count(*) from p
 insert into p (id, name) values (1, 'v') on duplicate key update id = last_insert_id(id), name = values(name)
 select last_insert_id()
 update p set id = last_insert_id(id + 100) where id = 2
