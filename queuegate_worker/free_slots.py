@@ -31,6 +31,11 @@ class FreeSlots:
         with self._changed:
             return self._is_idle()
 
+    @property
+    def busy(self) -> int:
+        """How many slots handle something."""
+        return len(self._busy)
+
     def _free(self) -> int:
         return self._slots - len(self._busy)
 

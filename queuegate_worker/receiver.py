@@ -55,7 +55,7 @@ class Receiver:
         self._connection, self._shared, self._columns = connection, shared, columns
         self._batch, self._drain, self._dispatch = batch, drain, dispatch
         self._on_reconnect = on_reconnect
-        self._backoff = Backoff()
+        self._backoff = Backoff(drain=drain)
         self._failing = False
         statements = shared.statements
         self._system_columns = ("id", "epoch", "lease_token") if statements.has_tokens else ("id", "epoch")
@@ -144,6 +144,8 @@ class Receiver:
             raise end from error
         self._failing = True
         seconds = self._backoff.next_seconds()
+        if self._backoff.over:
+            raise _given_up(self._shared.statements.queue, error) from error
         logger.warning("receiving failed, again in %.1f s: %s", seconds, error)
         notify(lambda: self._shared.hooks.reconnecting(error, seconds))
         self._shared.pause_receiving(seconds)
@@ -223,15 +225,19 @@ def columns_to_select(columns: Sequence[str], *, tokens: bool) -> list[str]:
     return [*columns, *(name for name in system if name not in columns)]
 
 
+def _given_up(place: str, error: Exception) -> WorkerError:
+    return WorkerError(f"{place}: {error} (a worker that drains waits no longer)")
+
+
 def connect_attempts(
-    pause: Pause, hooks: Hooks, place: str, stopped: Callable[[], bool]
+    pause: Pause, hooks: Hooks, place: str, stopped: Callable[[], bool], *, drain: bool
 ) -> Iterator[Callable[[Exception], None]]:
     """Attempts at a first connection, until the caller succeeds or is stopped. Each yields the function to call on an
     error.
 
-    Raises WorkerError for an error that waiting does not fix.
+    Raises WorkerError for an error that waiting does not fix, and with `drain` for one that stays.
     """
-    backoff = Backoff()
+    backoff = Backoff(drain=drain)
 
     def failed(error: Exception) -> None:
         if (end := permanent(error, place)) is not None:
@@ -239,6 +245,8 @@ def connect_attempts(
         if not connection_lost(error):
             raise WorkerError(f"{place}: {error}") from error
         seconds = backoff.next_seconds()
+        if backoff.over:
+            raise _given_up(place, error) from error
         logger.warning("cannot connect to %s, again in %.1f s: %s", place, seconds, error)
         notify(lambda: hooks.reconnecting(error, seconds))
         pause(seconds)

@@ -175,6 +175,13 @@ class Run:
         logger.info("receiving from %s at %s", statements.queue, self._plan.place)
         notify(self._plan.hooks.receiving)
         self._stopping.wait()
+        if self._stopped and (busy := self._free_slots.busy):
+            logger.info(
+                "stopping: running handlers (%s: %d) have up to %g s; a second signal ends the process at once",
+                statements.queue,
+                busy,
+                self._plan.grace_seconds,
+            )
         until = self._plan.clock() + self._plan.grace_seconds
         receiver.stop()
         # Before a proxy that is silent it takes long, of the time that handlers have.
@@ -190,7 +197,8 @@ class Run:
     def _describe_queue(self, connection: Connection) -> tuple[list[str], Statements] | None:
         """The queue's columns, and the statements with the length of its leases; None if the run ends first."""
         plan = self._plan
-        for failed in connect_attempts(self._stopping.wait, plan.hooks, plan.place, self._stopping.is_set):
+        stopped = self._stopping.is_set
+        for failed in connect_attempts(self._stopping.wait, plan.hooks, plan.place, stopped, drain=plan.drain):
             try:
                 columns = connection.columns(*plan.statements.columns)
                 # If `*` includes it, it is a column of the user's.

@@ -10,11 +10,11 @@ import pymysql
 import pytest
 from worker_fakes import GONE, STATEMENTS, FakeProxy, Told, rows
 
-from queuegate_worker import WorkerError
+from queuegate_worker import Hooks, WorkerError
 from queuegate_worker.connection import Connection
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.heartbeat import InFlight
-from queuegate_worker.receiver import Receiver
+from queuegate_worker.receiver import Receiver, connect_attempts
 from queuegate_worker.shared import Shared
 
 KEEPALIVE = "SHOW SESSION VARIABLES LIKE 'wait_timeout'"
@@ -62,6 +62,30 @@ def test_it_ends_for_what_waiting_does_not_mend():
     receiving = Receiving(FakeProxy(SELECT=pymysql.err.ProgrammingError(1146, "Queue 'main.q' doesn't exist")))
     with pytest.raises(WorkerError, match="1146"):
         receiving.receiver.run()
+
+
+def test_draining_it_gives_up_a_proxy_that_stays_away():
+    receiving = Receiving(FakeProxy(SELECT=GONE))
+    with pytest.raises(WorkerError, match="q: .*Lost connection.*waits no longer"):
+        receiving.receiver.run()
+    assert 10 < sum(receiving.pauses) <= 30
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_first_connection_that_stays_away_ends_a_worker_that_drains(drain):
+    pauses = []
+
+    def connected():
+        for failed in connect_attempts(pauses.append, Hooks(), "h", lambda: len(pauses) > 50, drain=drain):
+            failed(ConnectionRefusedError("no"))
+
+    if not drain:
+        connected()
+        assert len(pauses) == 51
+        return
+    with pytest.raises(WorkerError, match="h: no"):
+        connected()
+    assert 10 < sum(pauses) <= 30
 
 
 def test_what_comes_while_it_is_stopped_is_given_back():

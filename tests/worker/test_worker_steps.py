@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -506,6 +507,38 @@ def test_a_heartbeat_that_cannot_go_on_ends_the_worker():
     with pytest.raises(WorkerError, match=r"a defect of the worker: .*cryptography"):
         run.join()
     ended.set()
+
+
+def test_a_stop_says_what_it_waits_for():
+    said, logged = [], threading.Event()
+
+    class Records(logging.Handler):
+        def emit(self, record):
+            if record.getMessage().startswith("stopping"):
+                said.append(record.getMessage())
+                logged.set()
+
+    def handle(message):
+        run.stop()
+        assert logged.wait(60)
+
+    proxy, records, logger = FakeProxy(), Records(), logging.getLogger("queuegate_worker")
+    proxy.answer("SELECT *", [{"id": 1, "n": 1}])
+    proxy.answer("SELECT lease_token", pymysql.err.OperationalError(1054, "Unknown column"))
+    proxy.answer("SELECT `id`", rows(1), [])
+    plan = Plan(
+        "here", proxy.connect, replace(STATEMENTS, ack_wait=30), handler_of(handle, batches=False), Hooks(), 1, 1, 9.0
+    )
+    run = Run(plan)
+    logger.addHandler(records)
+    logger.setLevel("INFO")
+    try:
+        run.start()
+        run.join()
+    finally:
+        logger.removeHandler(records)
+        logger.setLevel("NOTSET")
+    assert said == ["stopping: running handlers (q: 1) have up to 9 s; a second signal ends the process at once"]
 
 
 def test_draining_waits_for_the_acks():
