@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from hashlib import sha1
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.backend import url
@@ -74,18 +75,17 @@ def serve(options: argparse.Namespace) -> int:
     # What is safe depends on who can connect: an account without a password is for a loopback address only.
     config = _load(options, addresses_of(handed))
     logs.configure(config.log)
-    for exposed in exposed_files(config, file_of(options.config)):
-        logger.warning("%s", exposed)
+    file = file_of(options.config)
     from console.process import console_of
     from queuegate import app  # here, because it loads all there is, which a mistake need not wait for
 
     if config.workers > 1:
-        return _supervise(config, handed, notifier, console_needed=options.console is None)
+        return _supervise(config, file, handed, notifier, console_needed=options.console is None)
     console = console_of(config, handed, needed=options.console is None)
     os_process.spare_what_exists()
 
     def ready(serving: app.RunningProxy) -> None:
-        _announce(config, serving.address)
+        _announce(config, file, serving.address)
         notifier.ready()
         notifier.beat_by(asyncio.get_running_loop().call_later)
 
@@ -119,7 +119,9 @@ def _end_in_time(config: Config) -> None:
     timer.start()
 
 
-def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_needed: bool) -> int:
+def _supervise(
+    config: Config, file: Path | None, handed: Handed, notifier: Notifier, *, console_needed: bool
+) -> int:
     """Serve with several processes."""
     from console.process import console_of
     from proxy.cluster.supervisor import Supervisor
@@ -131,7 +133,7 @@ def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_ne
     console = console_of(config, handed, needed=console_needed)
 
     def ready() -> None:
-        _announce(config, address)
+        _announce(config, file, address)
         notifier.ready()
         if console is not None:
             console.serve(address)
@@ -164,9 +166,12 @@ def _work(config: Config, place: WorkerSlot) -> int:
     return 0
 
 
-def _announce(config: Config, address: Address) -> None:
-    """The warnings come first: who waits for the line that it listens has them all."""
+def _announce(config: Config, file: Path | None, address: Address) -> None:
+    """The warnings come first: who waits for the line that it listens has them all. Before the start has succeeded
+    there are none: a path may be mistyped, and `chmod` is no advice for /tmp."""
     backend = config.backend
+    for exposed in exposed_files(config, file):
+        logger.warning("%s", exposed)
     unlimited = [user.name for user in config.accounts if user.queues is None and user.topics is None]
     if unlimited and not backend.embedded:
         logger.warning(

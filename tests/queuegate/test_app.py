@@ -75,5 +75,5 @@ def test_peers_need_a_database(
     database: str, peers: dict[str, str], logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = Config.model_validate({"backend": f"mysql://u@h/{database}", "peers": peers})
-    process._announce(config, config.listen)
+    process._announce(config, None, config.listen)
     assert ("there are no peers" in caplog.text) is logged

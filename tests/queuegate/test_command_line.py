@@ -304,6 +304,16 @@ def test_serve_with_nothing_configured_in_an_empty_folder(tmp_path):
     assert (tmp_path / "data" / "queue.db").exists()
 
 
+@pytest.mark.parametrize("name", ["passwd", "folder"])
+def test_a_mistyped_path_of_the_database_is_no_file_to_be_closed_to_others(tmp_path, name):
+    (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n" * 50)
+    (tmp_path / "folder").mkdir()
+    for path in tmp_path.iterdir():
+        path.chmod(0o755)
+    done = run("serve", "--listen", "127.0.0.1:0", "--backend", f"sqlite:///{tmp_path}/{name}", cwd=tmp_path)
+    assert done.returncode == 1 and name in one_line(done) and "chmod" not in done.stderr
+
+
 def test_make_run_installs_what_serving_needs_and_says_so(tmp_path):
     """The tools of the tests are five times as large; they come with `make test` and `make check`."""
     done = subprocess.run(
