@@ -119,9 +119,7 @@ def _end_in_time(config: Config) -> None:
     timer.start()
 
 
-def _supervise(
-    config: Config, file: Path | None, handed: Handed, notifier: Notifier, *, console_needed: bool
-) -> int:
+def _supervise(config: Config, file: Path | None, handed: Handed, notifier: Notifier, *, console_needed: bool) -> int:
     """Serve with several processes."""
     from console.process import console_of
     from proxy.cluster.supervisor import Supervisor

@@ -15,7 +15,8 @@ from queuegate_worker.errors import WorkerError
 from queuegate_worker.mysql_client.driver import is_utf_8
 
 _HOST, _PORT, _USER = "127.0.0.1", 3307, "root"
-_FORM = "mysql://USER:PASSWORD@HOST:PORT/DATABASE"
+_SIGNS = "signs such as @ : / # ? [ in a password are written %40 %3A %2F %23 %3F %5B"
+_FORM = f"mysql://USER:PASSWORD@HOST:PORT/DATABASE; {_SIGNS}"
 _IN_QUERY = ("unix_socket", "ssl_ca")
 _SET_BY_THE_WORKER = ("autocommit", "charset", "cursorclass", "program_name", "client_flag")
 
@@ -87,11 +88,10 @@ def _from_url(url: str, password: str) -> Address:
         query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError:
         raise WorkerError(f"the URL cannot be read; it has the form {_FORM}") from None
-    if parts.scheme not in ("mysql", "mysql+pymysql") or parts.fragment or "/" in parts.path[1:]:
-        raise WorkerError(
-            f"the URL is not of the form {_FORM}; signs such as @ : / # ? in a password are written %40 %3A %2F %23 %3F"
-        )
     unknown = sorted(set(query) - set(_IN_QUERY))
+    cut = "@" in parts.query and (unknown or "@" not in parts.netloc)  # a `?` of the password's has ended it
+    if parts.scheme not in ("mysql", "mysql+pymysql") or parts.fragment or "/" in parts.path[1:] or cut:
+        raise WorkerError(f"the URL is not of the form {_FORM}")
     if unknown:
         raise WorkerError(f"the URL has unknown options ({', '.join(unknown)}); known are {', '.join(_IN_QUERY)}")
     return Address(

@@ -26,6 +26,8 @@ LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
 _PREFIX_MAX = 100  # the column that stores it has room for a suffix
 _GROUP_MAX = 64
+_URL_FORM = "option url is mysql://user@host:port/database"
+_SIGNS = "signs such as @ : / # ? [ in a password are written %40 %3A %2F %23 %3F %5B"
 Mode = Literal["queue", "tail"]
 
 
@@ -382,13 +384,15 @@ def _url(values: OptionValues) -> dict[str, str]:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise OptionError("option url is mysql://user@host:port/database; its port is not a number") from None
+        raise OptionError(f"{_URL_FORM}; its port is not a number, or {_SIGNS}") from None
     if parts.scheme != "mysql" or not parts.hostname:
-        raise OptionError("option url is mysql://user@host:port/database; a JDBC URL belongs to Spark's format jdbc")
+        raise OptionError(f"{_URL_FORM}; a JDBC URL belongs to Spark's format jdbc")
     if parts.query or parts.fragment:
         raise OptionError("option url takes no parameters after the database: use options")
+    if "@" in parts.path:
+        raise OptionError(f"{_URL_FORM}; {_SIGNS}")
     if port == 0:
-        raise OptionError("option url is mysql://user@host:port/database; its port is not 0")
+        raise OptionError(f"{_URL_FORM}; its port is not 0")
     url_parts = {
         "host": parts.hostname,
         "port": str(port or ""),

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 _MYSQL_PORT = 3306
 _MYSQL_SCHEMES = ("mysql", "mariadb")
+_SIGNS = "signs such as @ : / # ? [ in a user or password are written %40 %3A %2F %23 %3F %5B"
 _FORMS = "sqlite:///path/queue.db or mysql://user:password@host:3306/database"
 
 
@@ -55,7 +56,7 @@ class BackendUrl:
         try:
             parts = urlsplit(text.strip())
         except ValueError as error:
-            raise InvalidBackendUrl(f"not a URL; give {_FORMS}") from error
+            raise InvalidBackendUrl(f"not a URL; give {_FORMS}; {_SIGNS}") from error
         if parts.fragment or "#" in text:
             raise InvalidBackendUrl("'#' must be written %23")
         if parts.scheme == "sqlite":
@@ -87,6 +88,9 @@ def _sqlite(parts: SplitResult) -> BackendUrl:
 
 
 def _mysql(parts: SplitResult) -> BackendUrl:
+    # An unescaped '/' or '?' in a password ends the host before it, and the '@' that ends the password comes later.
+    if "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc):
+        raise InvalidBackendUrl(f"the host cannot be read; {_SIGNS}")
     options = _options(parts.query)
     database = unquote(parts.path.removeprefix("/"))
     if "/" in database:
@@ -116,7 +120,7 @@ def _host(parts: SplitResult) -> str:
     # A password with an unescaped '@', ':' or '/' ends up in the host or the port: then neither may be shown.
     host = unquote(parts.hostname or "")
     if parts.netloc.count("@") > 1 or any(character in host for character in "@/ \0"):
-        raise InvalidBackendUrl("the host cannot be read; '@' in the user or password is written %40, '/' %2F")
+        raise InvalidBackendUrl(f"the host cannot be read; {_SIGNS}")
     if not is_host(host):
         raise InvalidBackendUrl(f"the host {NO_HOST}")
     return host
@@ -152,7 +156,8 @@ def _options(query: str) -> dict[str, str]:
     known = ("ssl", "ssl_ca", "ssl_cert", "ssl_key", "socket", "proxy_protocol")
     for name, value in pairs:
         if name not in known:
-            raise InvalidBackendUrl(f"unknown option '{name}'; allowed: {', '.join(known)}")
+            unknown = f"unknown option '{name}'; allowed: {', '.join(known)}"
+            raise InvalidBackendUrl(_SIGNS if "@" in query else unknown)
         if not value:
             raise InvalidBackendUrl(f"option '{name}' is empty")
     if len({name for name, _ in pairs}) != len(pairs):

@@ -77,6 +77,8 @@ def test_names_of_the_queue(alias):
         ({"passwordFile": "/nowhere/file"}, "option passwordFile names '/nowhere/file', which cannot be read"),
         ({"url": "jdbc:mysql://h/d"}, "a JDBC URL belongs to Spark's format jdbc"),
         ({"url": "mysql://u:secret@h:x/d"}, "its port is not a number"),
+        ({"url": "mysql://u:sec/ret@h:1/d"}, "are written %40 %3A %2F"),
+        ({"url": "mysql://u:12/ret@h:1/d"}, "are written %40 %3A %2F"),
         ({"url": "mysql://h:0/d"}, "its port is not 0"),
         ({"url": "mysql://h/d?ssl=1"}, "option url takes no parameters"),
         ({"url": "mysql://root:secret@h/main"}, "option user is given twice: once by itself and once in url"),

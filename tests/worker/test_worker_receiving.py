@@ -66,7 +66,7 @@ def test_it_ends_for_what_waiting_does_not_mend():
 
 def test_draining_it_gives_up_a_proxy_that_stays_away():
     receiving = Receiving(FakeProxy(SELECT=GONE))
-    with pytest.raises(WorkerError, match="q: .*Lost connection.*waits no longer"):
+    with pytest.raises(WorkerError, match=r"q: .*Lost connection.*waits no longer"):
         receiving.receiver.run()
     assert 10 < sum(receiving.pauses) <= 30
 

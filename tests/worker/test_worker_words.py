@@ -41,10 +41,12 @@ def test_bytes_that_are_no_utf_8_are_refused():
 
 def test_a_password_is_shown_nowhere():
     read = address_of("mysql://app:s3cret@h/x", {})
+    assert address_of("mysql://app:s3cret@h/x?ssl_ca=/etc/a@b.pem", {}).options == {"ssl_ca": "/etc/a@b.pem"}
     assert "s3cret" not in f"{read} {read!r} {Worker(read, 'q')!r}" and str(read) == "app@h:3307/x"
     for url in (
         "mysql://app:s3cret@h:port/x", "http://app:s3cret@h/x", "mysql://app:s3cret@h/x?s3cret=1#s3cret", "s3cret",
-        "mysql://app:s3#cret@h/x", "mysql://app:s3/cret@h/x", "mysql://app:s3cret@[h/x",
+        "mysql://app:s3#cret@h/x", "mysql://app:s3/cret@h/x", "mysql://app:s3cret@[h/x", "mysql://app:x[s3cret@h/x", "mysql://app:x?s3cret=1@h/x",
+        "mysql://app:x@y?s3cret=1@h/x", "mysql://app:12?s3cret@h/x", "mysql://app:x?ssl_ca=s3cret@h/x",
     ):  # fmt: skip
         with pytest.raises(WorkerError) as refused:
             address_of(url, {})
