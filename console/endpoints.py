@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from console.database import AccountRefused, DatabaseError, DatabaseUnavailable, ProxyUnavailable, TooSlow
 from console.entry import CrossSiteRequest, Entry, LoginRefused, Unauthorized, address_of
 from console.hosts import local_path
-from console.json_form import plain
+from console.json_form import BASE, plain
 from console.rates import Rates
 from console.rendering import EXACT, STATIC, link
 from console.sessions import Session
@@ -60,7 +60,7 @@ def trouble_of(error: Exception) -> Trouble:
                 403, "Request refused", "the request does not come from a page of this console: reload the page"
             )
         case LoginRefused():
-            return Trouble(error.status, "Not logged in", error.message)
+            return Trouble(error.status, "Not logged in", error.message, error.number)
         case Unauthorized():
             return Trouble(401, "Not logged in", "give the name and the password of an account")
         case TooSlow():
@@ -266,8 +266,7 @@ class Endpoints:
             headers["www-authenticate"] = 'Basic realm="queuegate", charset="UTF-8"'
         if isinstance(error, LoginRefused) and error.wait:
             headers["retry-after"] = f"{error.wait:.0f}"
-        body = {"number": trouble.number or None, "message": trouble.message}
-        return JSONResponse(plain({"error": body}), trouble.status, headers)
+        return _as_json(trouble, headers)
 
     # --- login and logout
 
@@ -331,18 +330,29 @@ class Endpoints:
 
     def _nothing_here(self, request: Request) -> Response:
         trouble = Trouble(404, "Not found", f"there is no page {request.url.path[:200]}")
-        return self._shown("trouble.html", None, request, 404, trouble=trouble)
+        return self._bare(trouble, request)
 
     async def wrong_method(self, request: Request, _: Exception) -> Response:
         """Another method than the route has."""
         trouble = Trouble(405, "Method not allowed", f"{request.method[:20]} is not allowed here")
-        return self._shown("trouble.html", None, request, 405, trouble=trouble)
+        return self._bare(trouble, request)
 
     async def defect(self, request: Request, error: Exception) -> Response:
         """An unexpected exception."""
         log.error("a page failed", exc_info=error, extra={"path": request.url.path[:200]})
         trouble = Trouble(500, "Internal error", "the page failed; see the log of the console")
-        return self._shown("trouble.html", None, request, 500, trouble=trouble)
+        return self._bare(trouble, request)
+
+    def _bare(self, trouble: Trouble, request: Request) -> Response:
+        """What has gone wrong before there is a page, in the form that is asked for."""
+        if request.url.path.startswith(f"{BASE}/"):
+            return _as_json(trouble)
+        return self._shown("trouble.html", None, request, trouble.status, trouble=trouble)
+
+
+def _as_json(trouble: Trouble, headers: Mapping[str, str] | None = None) -> Response:
+    body = {"number": trouble.number or None, "message": trouble.message}
+    return JSONResponse(plain({"error": body}), trouble.status, headers)
 
 
 def _without_token(fields: Mapping[str, str]) -> Mapping[str, str]:

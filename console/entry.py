@@ -31,11 +31,13 @@ class Unauthorized(Exception):
 
 
 class LoginRefused(Exception):
-    """The login failed. `status`: of HTTP; `wait`: seconds until it may be tried again."""
+    """The login failed. `status`: of HTTP; `wait`: seconds until it may be tried again; `number`: MySQL's, 0 where it
+    has none."""
 
-    def __init__(self, message: str, status: int = 401, wait: float = 0.0) -> None:
+    def __init__(self, message: str, status: int = 401, wait: float = 0.0, number: int = 0) -> None:
         super().__init__(message)
         self.message = message
+        self.number = number
         self.status = status
         self.wait = wait
 
@@ -86,7 +88,7 @@ class Entry:
             await connections.log_in()
         except AccountRefused as error:
             self.refused.note(account=account, address=address, number=error.number)
-            raise LoginRefused(f"ERROR {error.number}: {error.message}") from error
+            raise LoginRefused(error.message, number=error.number) from error
         except DatabaseError as error:
             self.limits.succeeded(address)  # the password was not checked
             away = isinstance(error, DatabaseUnavailable)

@@ -76,7 +76,7 @@ def _operation(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]
     return {
         "summary": summary,
         "parameters": parameters,
-        "responses": {**answers, **dict.fromkeys(("400", "401", "403", "404", "409", "503"), refused)},
+        "responses": {**answers, **dict.fromkeys(("400", "401", "403", "404", "409", "503", "504"), refused)},
     }
 
 

@@ -152,16 +152,22 @@ async def read_list(visit: Visit) -> MessageList:
 
 
 async def _messages_or_mistake(visit: Visit) -> Messages:
-    """A page of messages; where the search is none, what is wrong with it, beside what was searched for."""
+    """A page of messages; where there is none, why, beside what was searched for: the rest of the queue's page is
+    shown."""
+    state, search = visit.choice("state", STATES, "unacked"), requested_search(visit)
+    columns: tuple[Column, ...] = ()
     try:
-        return await read_messages(visit)
+        columns = await columns_of(visit, visit.queue)
+        return await _messages_of(visit, columns)
+    except StatementError as error:
+        return Messages(state, refused=error.full_message, search=search)
+    except TooSlow as error:
+        refused = f"{error.message}. Choose a state with fewer messages, or search by a column that has an index"
     except BadInput as error:
-        search = requested_search(visit)
         if not search.column:
             raise
-        columns = searchable(await columns_of(visit, visit.queue))
-        state = visit.choice("state", STATES, "unacked")
-        return Messages(state, refused=str(error), search=search, searchable=columns)
+        refused = str(error)
+    return Messages(state, refused=refused, search=search, searchable=searchable(columns))
 
 
 def _list_of(visit: Visit, figures: Figures, dead: QueueName | None, messages: Messages) -> MessageList:
@@ -170,28 +176,24 @@ def _list_of(visit: Visit, figures: Figures, dead: QueueName | None, messages: M
 
 
 async def read_messages(visit: Visit) -> Messages:
-    """A page of messages in one state. What the account may not read is reported, and is not an error of the page."""
+    """A page of messages in one state. Raises BadInput, NotFound, DatabaseError."""
+    return await _messages_of(visit, await columns_of(visit, visit.queue))
+
+
+async def _messages_of(visit: Visit, columns: tuple[Column, ...]) -> Messages:
     queue, database = visit.queue, visit.session.database
     state = visit.choice("state", STATES, "unacked")
     after, search = visit.text("after", most=8000), requested_search(visit)
-    columns: tuple[Column, ...] = ()
-    try:
-        columns = await columns_of(visit, queue)
-        matching = search_sql(search, columns)
-        now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
-        listed, by = shown(columns), order(state, columns)
-        where = " AND ".join(filter(None, (condition(state, now_ns), matching.sql)))
-        values: list[Key] = [*matching.values]
-        if after:
-            further, keys = after_sql(by, from_text(after, len(by)))
-            where, values = f"{where} AND {further}", values + keys
-        rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
-        answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
-    except StatementError as error:
-        return Messages(state, refused=error.full_message, search=search)
-    except TooSlow as error:
-        refused = f"{error.message}. Choose a state with fewer messages, or search by a column that has an index"
-        return Messages(state, refused=refused, search=search, searchable=searchable(columns))
+    matching = search_sql(search, columns)
+    now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
+    listed, by = shown(columns), order(state, columns)
+    where = " AND ".join(filter(None, (condition(state, now_ns), matching.sql)))
+    values: list[Key] = [*matching.values]
+    if after:
+        further, keys = after_sql(by, from_text(after, len(by)))
+        where, values = f"{where} AND {further}", values + keys
+    rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
+    answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
     dead = "time_dead" in {each.name for each in columns}
     rows = answer.rows[:ON_A_PAGE]
     more = len(answer.rows) > ON_A_PAGE

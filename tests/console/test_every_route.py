@@ -240,19 +240,24 @@ def status_of(gate, person, path, parameters):
     return answer.status
 
 
+def _may_not_select(gate, account, path):
+    """Whether there is nothing else to answer with: of the proxy's own accounts only root may SELECT."""
+    return gate.own and account != "root" and path in ("/messages", "/messages/ask", "/dead/ask")
+
+
 def test_pages_show_what_the_account_may_see(gate, people):
     statuses = {
         account: [status_of(gate, person, path, given) for path, given in PAGE_ROUTES.items()]
         for account, person in people.items()
     }
-    assert statuses["root"] == [200] * len(PAGE_ROUTES)
-    for account in ("owner", "looker"):
+    for account in ("root", "owner", "looker"):
         # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
-        assert statuses[account] == [200] * len(PAGE_ROUTES), account
+        refused = [_may_not_select(gate, account, path) for path in PAGE_ROUTES]
+        assert statuses[account] == [403 if each else 200 for each in refused], account
     for path, status in zip(PAGE_ROUTES, statuses["nobody"], strict=True):
         if path in ("/message/edit", "/dead/ask", "/messages/ask"):
             text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
-            assert status in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not found" in text)
+            assert status in (200, 403, 404) and "in orders" not in text and ("ERROR" in text or "Not found" in text)
         else:
             assert status == 200 if path in OF_NO_QUEUE else status in (403, 404), path
     for account, person in people.items():
@@ -276,7 +281,8 @@ def test_the_api_answers_as_the_pages_do(gate, people):
             assert by_password.status == by_cookie.status, (account, path)
             assert by_password.headers["content-type"] == "application/json"
             if account != "nobody":
-                assert by_password.status == 200, by_password.text
+                refused = _may_not_select(gate, account, path)
+                assert by_password.status == (403 if refused else 200), by_password.text
         # By name: root sees the queues of all other tests at the same server, fifty to a page.
         found = [person.api("/queues", account, word, filter=name).json["queues"] for name in ("orders", "secret")]
         known = [line["figures"]["queue"] for line in (*found[0], *found[1])]
@@ -285,6 +291,24 @@ def test_the_api_answers_as_the_pages_do(gate, people):
         assert Browser(person.port).api("/messages", account, word, **filled(gate, SECRET)).json.get(
             "rows", []
         ) == [] or (account == "root")
+
+
+def test_what_goes_wrong_is_an_error_of_the_api(gate, browser):
+    person, password = browser(gate), password_of(gate, "root")
+    missing = {"db": gate.database, "name": "no_such_queue"}
+    for path, more in (
+        ("/queue", {}), ("/message", {"id": 1}), ("/dead", {}), ("/messages", {}), ("/messages/ask", {"verb": "ack"}),
+        ("/dead/ask", {"what": "redrive", "of": "all"}),
+    ):  # fmt: skip
+        answer = person.api(path, "root", password, **missing, **more)
+        assert (answer.status, set(answer.json)) == (404, {"error"}), path
+        assert answer.json["error"]["number"] in (1146, None)
+    answer = person.api("/no/such/path", "root", password)
+    assert answer.status == 404 and "no/such/path" in answer.json["error"]["message"]
+    assert person.request("PUT", f"{BASE}/queues").json["error"]["message"] == "PUT is not allowed here"
+    answer = person.api("/queues", "root", "wrong")
+    assert answer.status == 401 and answer.json["error"]["number"] == 1045
+    assert not answer.json["error"]["message"].startswith("ERROR")
 
 
 def may(gate, account, path):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from console.database import Column, StatementError, queue_sql, with_values, without_values
+from console.database import Column, queue_sql, with_values, without_values
 from console.pages.keyset import Key, key_of
 from console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
 from console.pages.messages.matching import DONE_MAX, PIECE, TIME_MAX, count_of, made_before
@@ -56,7 +56,6 @@ class Confirmation:
     sql: str
     done: int
     going: bool
-    refused: str = ""
 
 
 def chosen(visit: Visit) -> Selection:
@@ -125,16 +124,13 @@ async def _first(visit: Visit, where: Statement) -> tuple[Sequence[Key], Stateme
 
 
 async def read_confirmation(visit: Visit) -> Confirmation:
-    """See the module."""
+    """See the module. Raises BadInput, NotFound, DatabaseError."""
     queue, of = visit.queue, chosen(visit)
     what = visit.choice("what", WHATS, "")
     done, going = visit.whole("done", 0, DONE_MAX), visit.choice("going", ("", "1"), "") == "1"
-    try:
-        columns, of = await columns_of(visit, queue), await _timed(visit, of)
-        where = condition(of, columns)
-        count, exact = await count_of(visit, queue, Statement(_unacked(where), where.values))
-    except StatementError as error:
-        return Confirmation(queue, what, of, 0, True, 0, "", done, False, error.full_message)
+    columns, of = await columns_of(visit, queue), await _timed(visit, of)
+    where = condition(of, columns)
+    count, exact = await count_of(visit, queue, Statement(_unacked(where), where.values))
     sql = with_values(*piece(what, queue, where, over_shards=_is_over_shards(columns)))
     return Confirmation(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from console.database import Column, StatementError, TooSlow, queue_sql, with_values, without_values
+from console.database import Column, queue_sql, with_values, without_values
 from console.pages.keyset import key_of
 from console.pages.messages.message import ID_MAX
 from console.pages.messages.message_rows import NOW, STATES, condition, id_text, id_value
@@ -87,7 +87,6 @@ class MatchingConfirmation:
     done: int
     seen: int
     going: bool
-    refused: str = ""
     bounded: bool = True
     """Whether the table has the time at which a message was made."""
 
@@ -144,24 +143,20 @@ def _check(verb: str, of: Selection, columns: Sequence[Column]) -> None:
 
 
 async def read_confirmation(visit: Visit) -> MatchingConfirmation:
-    """See the module."""
+    """See the module. Raises BadInput, NotFound, DatabaseError."""
     queue, of, database = visit.queue, selection_of(visit), visit.session.database
     verb = visit.choice("verb", VERBS, "")
     clauses = requested_clauses(visit, verb, 2)
     done, seen = visit.whole("done", 0, DONE_MAX), visit.whole("seen", 0, DONE_MAX)
-    try:
-        columns = await columns_of(visit, queue)
-        _check(verb, of, columns)
-        if not of.until:
-            newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
-            of = replace(of, until="" if newest is None else id_text(newest))
-        now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
-        of = replace(of, at_ns=of.at_ns or now_ns)
-        where = _condition(of, columns, now_ns)
-        count, exact = await count_of(visit, queue, _in_range(of, columns, where))
-    except (StatementError, TooSlow) as error:
-        refused = error.full_message
-        return MatchingConfirmation(queue, verb, of, clauses, 0, True, 0, "", done, seen, False, refused)
+    columns = await columns_of(visit, queue)
+    _check(verb, of, columns)
+    if not of.until:
+        newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
+        of = replace(of, until="" if newest is None else id_text(newest))
+    now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
+    of = replace(of, at_ns=of.at_ns or now_ns)
+    where = _condition(of, columns, now_ns)
+    count, exact = await count_of(visit, queue, _in_range(of, columns, where))
     return MatchingConfirmation(
         queue, verb, of, clauses, count, exact, min(count, PIECE),
         with_values(*statement_where(verb, queue, where, clauses)), done, seen,
