@@ -145,7 +145,7 @@ class Receiver:
         self._failing = True
         seconds = self._backoff.next_seconds()
         if self._backoff.over:
-            raise _given_up(self._shared.statements.queue, error) from error
+            raise _lasting(self._shared.statements.queue, error) from error
         logger.warning("receiving failed, again in %.1f s: %s", seconds, error)
         notify(lambda: self._shared.hooks.reconnecting(error, seconds))
         self._shared.pause_receiving(seconds)
@@ -225,7 +225,7 @@ def columns_to_select(columns: Sequence[str], *, tokens: bool) -> list[str]:
     return [*columns, *(name for name in system if name not in columns)]
 
 
-def _given_up(place: str, error: Exception) -> WorkerError:
+def _lasting(place: str, error: Exception) -> WorkerError:
     return WorkerError(f"{place}: {error} (a worker that drains waits no longer)")
 
 
@@ -246,7 +246,7 @@ def connect_attempts(
             raise WorkerError(f"{place}: {error}") from error
         seconds = backoff.next_seconds()
         if backoff.over:
-            raise _given_up(place, error) from error
+            raise _lasting(place, error) from error
         logger.warning("cannot connect to %s, again in %.1f s: %s", place, seconds, error)
         notify(lambda: hooks.reconnecting(error, seconds))
         pause(seconds)

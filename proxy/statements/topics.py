@@ -20,6 +20,7 @@ from engine.model.topic_partitions import by_hand
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Outcome, number
 from proxy.session.session import BackendTraits, ClientSession
+from proxy.statements.reader import DENIED
 from proxy.upstream.base import accepted, check_own_table, collected, definition
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import CreateConsumerGroup, Partitioned, PlanContext, SeekConsumerGroup
@@ -69,6 +70,8 @@ class TopicStatements:
         await self._do(f"SELECT 1 FROM {plan.topic.sql} WHERE {reading(columns)}")  # whether the account may
         text = (await definition(upstream, plan.topic)).decode("utf-8", "replace")
         await engine.topics.check_start(plan.topic, start)
+        if not plan.options.paused:
+            await self._check_right_to_alter(plan)
         escapes = not self._session.no_backslash_escapes
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
         try:
@@ -80,12 +83,22 @@ class TopicStatements:
                 await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment}")
         except GroupNotNew:
             raise  # the table is another session's
-        except EngineError:
-            await upstream.collect(f"DROP TABLE {plan.group.sql}")
+        except EngineError as error:
+            dropped = await upstream.collect(f"DROP TABLE {plan.group.sql}")
+            if isinstance(dropped, Outcome) and dropped.errno in DENIED:
+                left = f"'{plan.group}' is left paused, and an account with the right DROP has to drop it"
+                raise ProxyError(error.errno, f"{error.message}; {left}") from error
             raise
         finally:
             await engine.catalog_changed((plan.group,))
         return Outcome(status=upstream.status)
+
+    async def _check_right_to_alter(self, plan: CreateConsumerGroup) -> None:
+        """Before the group is made: without the right it would stay paused, and perhaps could not be dropped. A server
+        looks at the right first, and then for the table, of which this changes nothing."""
+        answer = await self._session.upstream.collect(f"ALTER TABLE {plan.group.sql}")
+        if isinstance(answer, Outcome) and answer.errno in DENIED:
+            raise answer.failure()
 
     async def _do(self, sql: str) -> None:
         await accepted(self._session.upstream, sql)

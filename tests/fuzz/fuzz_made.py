@@ -139,6 +139,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb"[^']*,consumer_group=\w+" + _OWN + _NAMED + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
     (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="
      rb"\w+" + _OWN + _NAMED + rb"'"),
+    (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE),  # whether the account may
     (rb"(?:create|alter)\b.*\bgroup.*filter|alter\b.*\bqueue.*filter", rb"SELECT 1 FROM " + _TABLE
      + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     (rb"create\b.*\bgroup", rb"SELECT @@auto_increment_increment|DROP TABLE " + _TABLE),  # where it cannot begin there

@@ -224,6 +224,22 @@ def test_rights_on_tables_that_are_still_to_be_made(gate, account, root):
     app("DROP SCHEDULE s")
 
 
+def test_a_group_without_the_rights_for_it_is_made_whole_or_not_at_all(account, root):
+    app = account(everything="SELECT, INSERT, UPDATE, CREATE")
+    app("CREATE TOPIC t (n INT)")
+    error, text = app.error("CREATE GROUP g ON t")
+    assert error == 1142 and "ALTER" in text
+    assert root.column("SHOW TABLES LIKE 't\\_group%'") == []
+    app("CREATE GROUP p ON t WITH (paused = 1)")  # as it is made, so that nothing is altered
+    app = account(everything="SELECT, CREATE, ALTER")
+    app("CREATE GROUP g ON t")
+    assert app.error("CREATE GROUP g ON t")[0] == 1050
+    root("ALTER TABLE queuegate_positions RENAME positions")
+    root("CREATE TABLE queuegate_positions (other INT)")
+    _, text = app.error("CREATE GROUP half ON t")
+    assert "'page_rights.t_group_half' is left paused" in text
+
+
 def test_a_worker_whose_ack_lacks_a_right_ends_and_its_message_stays(gate, account, root):
     owner = account(everything="ALL")
     owner("CREATE QUEUE parts (order_id BIGINT) WITH (group_key = 'order_id', max_attempts = 3)")

@@ -149,8 +149,7 @@ class _Parser(MySQLParser):
         return self.expression(exp.Ordered(this=key, desc=desc, nulls_first=not descending))
 
     def _parse_insert(self) -> exp.Insert | exp.MultitableInserts:
-        """The name of the new row comes after AS: without it a word that is no more than misplaced, such as DELAY, would
-        be one."""
+        """The name of the new row comes after AS: without it a misplaced word, such as DELAY, would be one."""
         insert = super()._parse_insert()
         rows = insert.args.get("expression")
         if isinstance(rows, exp.Values) and (alias := rows.args.get("alias")) is not None:
