@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 import pymysql
@@ -121,3 +122,27 @@ def reason_of(error: BaseException) -> str:
     explicit = isinstance(error, Reject | Retry | Release)
     whole = text if explicit else f"{type(error).__name__}: {text}" if text else type(error).__name__
     return whole[:1000].encode("utf-8", "backslashreplace").decode()[:1000]
+
+
+_AROUND = ("queuegate_worker", "asyncio", "concurrent", "contextlib")
+_TRANSACTION = "queuegate_worker.transaction"
+
+
+def for_log(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """An error with the part of its traceback that is the handler's: from its first line to its call of the worker's
+    transaction. The whole one where the handler has no part in it."""
+    part, step = list[TracebackType](), error.__traceback__
+    while step is not None and (part or _module(step) != _TRANSACTION):
+        if part or _module(step).partition(".")[0] not in _AROUND:
+            part.append(step)
+        if part and _module(step) == _TRANSACTION:
+            break
+        step = step.tb_next
+    traceback = None
+    for each in reversed(part):
+        traceback = TracebackType(traceback, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return type(error), error, traceback or error.__traceback__
+
+
+def _module(step: TracebackType) -> str:
+    return str(step.tb_frame.f_globals.get("__name__", ""))

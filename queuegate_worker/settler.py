@@ -14,7 +14,7 @@ import pymysql
 
 from queuegate_worker.backoff import Backoff
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import LeaseLost, Retry, WorkerError, connection_lost, permanent, reason_of
+from queuegate_worker.errors import LeaseLost, Retry, WorkerError, connection_lost, for_log, permanent, reason_of
 from queuegate_worker.message import Message
 from queuegate_worker.outcomes import Failed, Lost, Outcome, Rejected, Released, Succeeded, outcome_of
 from queuegate_worker.statements import Statement, Statements
@@ -81,7 +81,7 @@ class Settler:
         if isinstance(outcome, Lost):
             outcome = Released()
         elif isinstance(outcome, Failed) and not isinstance(error, LeaseLost):
-            traceback = None if isinstance(error, Retry) else error
+            traceback = None if isinstance(error, Retry) else for_log(error)
             logger.warning("the handler failed for %s: %s", _describe(messages), reason_of(error), exc_info=traceback)
         return [self._settle(message, outcome) for message in messages]
 

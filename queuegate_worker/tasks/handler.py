@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from queuegate_worker.errors import LeaseLost, Reject, Release, reason_of
+from queuegate_worker.errors import LeaseLost, Reject, Release, for_log, reason_of
 from queuegate_worker.handlers import completed
 from queuegate_worker.message import Message
 from queuegate_worker.sending.rows import as_exact_json
@@ -55,7 +55,9 @@ class TaskHandler:
             raise
         except BaseException as error:  # also of sys.exit, which ends a thread and no process
             if task.is_last(message.epoch) and not isinstance(error, KeyboardInterrupt):
-                logger.warning("message %r of %s: its last attempt failed", message.id, message.queue, exc_info=error)
+                logger.warning(
+                    "message %r of %s: its last attempt failed", message.id, message.queue, exc_info=for_log(error)
+                )
                 raise Reject(reason_of(error)) from error
             raise
 

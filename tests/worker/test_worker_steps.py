@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
+import traceback
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +18,7 @@ from worker_fakes import DEADLOCK, GONE, STATEMENTS, FakeProxy, Told, rows
 from queuegate_worker import Hooks, Message, Release, Retry, WorkerError
 from queuegate_worker.acker import Acker
 from queuegate_worker.connection import Connection
-from queuegate_worker.errors import TransactionEnded, reason_of
+from queuegate_worker.errors import TransactionEnded, for_log, reason_of
 from queuegate_worker.free_slots import FreeSlots, Pace
 from queuegate_worker.handlers import InThread, handler_of
 from queuegate_worker.heartbeat import Heartbeat, InFlight
@@ -85,16 +86,36 @@ def test_a_coroutine_below_an_ordinary_decorator_runs_before_the_ack():
 
 
 @pytest.mark.parametrize(
-    ("error", "traceback"), [(ValueError("no"), True), (SystemExit(3), True), (Retry("HTTP 429"), False)]
+    ("error", "unexpected"), [(ValueError("no"), True), (SystemExit(3), True), (Retry("HTTP 429"), False)]
 )
-def test_a_failure_has_its_error_in_the_log_and_where_it_is_unexpected_its_traceback(caplog, error, traceback):
+def test_a_failure_has_its_error_in_the_log_and_where_it_is_unexpected_its_traceback(caplog, error, unexpected):
     def handle(message):
         raise error
 
     assert Bench(FakeProxy(), handle).work()[0].startswith("NACK `q` WHERE id = 7")
     (record,) = caplog.records
     assert record.getMessage() == f"the handler failed for message 7 of q, attempt 1: {reason_of(error)}"
-    assert bool(record.exc_info) == traceback
+    assert bool(record.exc_info) == unexpected
+
+
+@pytest.mark.parametrize("insert_also", [True, False])
+def test_a_traceback_is_that_of_the_handler(caplog, insert_also):
+    def handle(message, transaction):
+        if insert_also:
+            insert(message, transaction)
+        raise ValueError("no")
+
+    Bench(FakeProxy(INSERT=pymysql.err.ProgrammingError(1146, "no table")), handle).work()
+    (record,) = caplog.records
+    names = [each.name for each in traceback.extract_tb(record.exc_info[2])]
+    assert names == (["handle", "insert", "execute"] if insert_also else ["handle"])
+
+
+def test_of_an_error_without_the_handler_the_whole_traceback_is_logged():
+    with pytest.raises(WorkerError) as caught:
+        handler_of(None, batches=False)
+    inside = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert for_log(inside) == (WorkerError, inside, inside.__traceback__) and inside.__traceback__ is not None
 
 
 def test_without_a_transaction_the_ack_comes_after_the_handler():
