@@ -35,7 +35,7 @@ from queuegate_worker.mysql_client.option_files import (
 from queuegate_worker.processes.child import Parent, StateHooks
 from queuegate_worker.processes.health import PATH, parse_listen, served
 from queuegate_worker.processes.supervisor import Supervisor, Wanted, watched
-from queuegate_worker.statements import KEYS, SHARED_KEYS
+from queuegate_worker.statements import KEYS, SHARED_KEYS, seconds_of
 from queuegate_worker.tasks.task import tasks_in
 from queuegate_worker.tasks.work import TaskWork, create, queues_of
 from queuegate_worker.worker import Worker, leave_process
@@ -73,9 +73,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, metavar="N", help="give the handler lists of up to N messages")
     parser.add_argument(
         "--ack-wait",
-        type=float,
+        type=_seconds,
         metavar="SECONDS",
-        help="the length of a lease, which is renewed (default: the queue's)",
+        help="the length of a lease, which is renewed, such as 90 or 5m (default: the queue's)",
     )
     parser.add_argument(
         "--lease",
@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--consumer", metavar="NAME", help="the worker's name in SHOW SUBSCRIPTIONS (default: HOST:PID)"
     )
     parser.add_argument(
-        "--grace", type=float, default=25.0, metavar="SECONDS", help="for running handlers at SIGTERM (default: 25)"
+        "--grace", type=_seconds, default=25.0, metavar="SECONDS", help="for running handlers at SIGTERM (default: 25)"
     )
     parser.add_argument(
         "--key-range", metavar="RANGE", help="receive this part of the queue's ring, such as -80 (default: everything)"
@@ -141,6 +141,13 @@ def _installed(name: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 90, 30s, 5m or 1h") from None
 
 
 def _port(text: str) -> int:
@@ -336,7 +343,8 @@ def import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        raise WorkerError(f"there is no module {error.name!r}, looked for from {Path.cwd()}") from None
+        hint = "; a module is named without '.py'" if name.endswith(".py") else ""
+        raise WorkerError(f"there is no module {error.name!r}, looked for from {Path.cwd()}{hint}") from None
     except (TypeError, ValueError):  # the name is empty, or begins with a point
         raise WorkerError(f"{name!r} is no name of a module") from None
 

@@ -38,20 +38,25 @@ class Handler:
     batches: bool
 
 
+def name_of(function: Any) -> str:
+    """For an error: a function as its program calls it."""
+    return str(getattr(function, "__qualname__", None) or repr(function))
+
+
 def handler_of(function: Callable[..., Any], *, batches: bool) -> Handler:
     """Inspects the signature. Raises WorkerError."""
     if not callable(function):
-        raise WorkerError(f"{function!r} cannot be called; {_USAGE}")
+        raise WorkerError(f"{name_of(function)} cannot be called; {_USAGE}")
     if inspect.isclass(function):
-        raise WorkerError(f"{function!r} is a class: give an object of it, or a function; {_USAGE}")
+        raise WorkerError(f"{name_of(function)} is a class: give an object of it, or a function; {_USAGE}")
     if hasattr(type(function), "takes_context"):  # a Mock has every attribute
         raise WorkerError(
-            f"{function!r} is a task: give its module in place of a handler, as in queuegate-work app.tasks"
+            f"{name_of(function)} is a task: give its module in place of a handler, as in queuegate-work app.tasks"
         )
     transactional = _is_transactional(function)
     call = getattr(function, "__call__", function)  # noqa: B004 - an object whose __call__ is a coroutine function
     if is_generator(function) or is_generator(call):
-        raise WorkerError(f"{function!r}: {GENERATOR}")
+        raise WorkerError(f"{name_of(function)}: {GENERATOR}")
     asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return Handler(function, transactional, asynchronous, batches)
 
@@ -61,16 +66,16 @@ def _is_transactional(function: Callable[..., Any]) -> bool:
     try:
         signature = signature_of(function)
     except (TypeError, ValueError):
-        raise WorkerError(f"the arguments of {function!r} are not known; {_USAGE}") from None
+        raise WorkerError(f"the arguments of {name_of(function)} are not known; {_USAGE}") from None
     first, second, *_ = *signature.parameters.values(), None, None
     if isinstance(function, _OF_PYTHON) and first is not None and first.kind is first.VAR_POSITIONAL:
-        raise WorkerError(f"{function!r} takes {signature}: a decorator needs functools.wraps; {_USAGE}")
+        raise WorkerError(f"{name_of(function)} takes {signature}: a decorator needs functools.wraps; {_USAGE}")
     by_name = signature.parameters.get("transaction")
     if by_name and by_name.kind is by_name.KEYWORD_ONLY and by_name.default is None:
-        raise WorkerError(f"{function!r} takes {signature}: the transaction is the second argument")
+        raise WorkerError(f"{name_of(function)} takes {signature}: the transaction is the second argument")
     one, two = _accepts(signature, 1), _accepts(signature, 2)
     if not one and not two:
-        raise WorkerError(f"{function!r} takes {signature}; {_USAGE}")
+        raise WorkerError(f"{name_of(function)} takes {signature}; {_USAGE}")
     return two and (not one or (second is not None and second.name == "transaction"))
 
 

@@ -26,7 +26,7 @@ SHARED_KEYS = KEYS[0]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _AT_ONCE_MAX = 500  # ids in one statement: some 10 KB of text
-_ACK_WAIT = re.compile(r"\back_wait = '?([0-9.]+)(ms|s|m|h|d)?'?")
+_ACK_WAIT = re.compile(r"\back_wait = '?([0-9.]+(?:ms|s|m|h|d)?)'?")
 
 
 def quoted(name: str) -> str:
@@ -161,4 +161,10 @@ class Statements:
 def ack_wait_of(create_queue: str) -> float | None:
     """The queue's `ack_wait` in seconds, from the output of SHOW CREATE QUEUE; None if it is not there."""
     match = _ACK_WAIT.search(create_queue.rpartition(") WITH (")[2])
-    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
+    return seconds_of(match[1]) if match else None
+
+
+def seconds_of(text: str) -> float:
+    """A number of seconds, or a duration such as 500ms, 30s or 1h. Raises ValueError."""
+    number, unit = re.fullmatch(r"(.*?)(ms|s|m|h|d)?", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return float(number) * _UNITS[unit or "s"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 from weakref import ref
 
 from queuegate_worker.errors import WorkerError
-from queuegate_worker.handlers import GENERATOR, is_generator
+from queuegate_worker.handlers import GENERATOR, is_generator, name_of
 from queuegate_worker.sending import transport
 from queuegate_worker.sending.connections import is_duplicate
 from queuegate_worker.sending.rows import Due, Row, current_traceparent
@@ -246,7 +246,7 @@ def _made(function: Callable[..., Any], options: Mapping[str, Any]) -> AnyTask:
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise WorkerError(f"{function!r} is no function")
     if is_generator(function):
-        raise WorkerError(f"{function!r}: {GENERATOR}")
+        raise WorkerError(f"{name_of(function)}: {GENERATOR}")
     name = options.get("name") or _default_name(function)
     if len(name) > _NAME_MAX:
         raise WorkerError(f"the name of a task has at most {_NAME_MAX} characters: {name}")
@@ -401,5 +401,8 @@ def tasks_in(module: ModuleType) -> dict[str, AnyTask]:
     """The tasks that are names of a module, also those that it imports; if there are none, all. Raises WorkerError."""
     there = {value.name: value for value in vars(module).values() if isinstance(value, Task)} or tasks()
     if not there:
-        raise WorkerError(f"{module.__name__} has no tasks: functions with the decorator @task of queuegate_worker")
+        name = module.__name__
+        raise WorkerError(
+            f"{name} has no tasks (functions with @task of queuegate_worker); a handler is {name}:function"
+        )
     return there

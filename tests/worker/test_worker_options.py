@@ -145,3 +145,12 @@ def test_log_records_as_json_are_one_line_each():
     assert "\n" not in line
     found = json.loads(line)
     assert (found["level"], found["logger"], found["msg"]) == ("warning", "queuegate_worker", "a\nb")
+
+
+def test_durations_are_numbers_of_seconds_or_have_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, seconds in (("90", 90.0), ("0.5", 0.5), ("500ms", 0.5), ("30s", 30.0), ("1.5m", 90.0), ("1h", 3600.0)):
+        assert options("--ack-wait", text, "--grace", text).ack_wait == options("--grace", text).grace == seconds
+    for text in ("", "h", "1w", "1 h 5"):
+        with pytest.raises(SystemExit):
+            options("--ack-wait", text)
+        assert "is no duration, such as" in capsys.readouterr().err

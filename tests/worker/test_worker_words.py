@@ -290,6 +290,7 @@ def test_a_handler_is_found_by_its_name(tmp_path, monkeypatch):
     for name, words in (
         ("mine_ok", "module:function"), (":g", "module:function"), ("mine_ok:h", "has no 'h'"),
         ("mine_not_there:g", "there is no module 'mine_not_there'"), ("mine_ok.sub:g", "there is no module"),
+        ("mine_ok.py:g", "without '.py'"),
     ):  # fmt: skip
         with pytest.raises(WorkerError, match=words):
             import_object(name)
@@ -304,6 +305,15 @@ def test_mistakes_in_the_command_line_are_exit_code_2(capsys, monkeypatch):
     assert main(["builtins:print", "--queue", "a.b.c"]) == 2
     capsys.readouterr()
     assert main(["builtins:print"]) == 2 and "give --queue" in capsys.readouterr().err
+
+
+def test_a_function_is_shown_by_its_name():
+    def three(one, two, three):
+        """No handler."""
+
+    with pytest.raises(WorkerError, match=r"three takes \(one, two, three\)") as refused:
+        handler_of(three, batches=False)
+    assert " at 0x" not in str(refused.value)
 
 
 def test_deliveries_with_tokens_are_named_by_them():
