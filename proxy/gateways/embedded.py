@@ -48,7 +48,7 @@ from proxy.login.own_accounts import (
 from proxy.login.system_database import SUBSTITUTE_DATABASE, is_system
 from proxy.session.guard import GuardedUpstream, check_charset, limit
 from proxy.session.session import BackendConnection, BackendTraits, ClientSession
-from proxy.statements.stream_condition import check_sql, filter_sql, group_sql
+from proxy.statements.stream_condition import check_sql, filter_sql, group_sql, of_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import read_plainly
@@ -176,7 +176,7 @@ async def embedded_condition(
     upstream = _upstream(session)
     checked = await upstream.collect(check_sql(queue, chosen, values))
     if isinstance(checked, Outcome):
-        raise BackendError(checked.message or "no result", checked.errno or 1105, checked.sqlstate)
+        raise of_condition(BackendError(checked.message or "no result", checked.errno or 1105, checked.sqlstate))
     compiled, zone = await upstream.session.condition(queue.table, filter_sql(chosen.parts, values))
     return Condition(compiled, (("time_zone", zone),), chosen.text)
 

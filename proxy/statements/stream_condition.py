@@ -36,6 +36,7 @@ SETTINGS = (
 """The settings of a session that change the value of an expression on a row. Those of the parser are not among them: a
 filter is written so that it is parsed the same under all of them."""
 
+_END = ") LIMIT 0"
 _READ_SETTINGS = "SELECT " + ", ".join(f"@@{name}" for name in ("version", *SETTINGS))
 
 
@@ -50,7 +51,12 @@ def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
 def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
     """The query on the client's connection: it reads the condition as for any SELECT, and no row."""
     sql = filter_sql(chosen.parts if chosen.session_parts is None else chosen.session_parts, values)
-    return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
+    return f"SELECT 1 FROM {queue.sql} WHERE ({sql}{_END}"
+
+
+def of_condition(error: BackendError) -> BackendError:
+    """The same without the end of that query, which a database quotes where the condition is incomplete."""
+    return BackendError(error.message.replace(f"{_END}'", "'"), error.errno, error.sqlstate)
 
 
 async def ask(session: ClientSession, sql: str, lock_seconds: int | None = None) -> None:
@@ -86,7 +92,10 @@ async def server_condition(
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
     check_native(filter_sql(chosen.parts, values), version)
-    await ask(session, check_sql(queue, chosen, values), lock_seconds)
+    try:
+        await ask(session, check_sql(queue, chosen, values), lock_seconds)
+    except BackendError as error:
+        raise of_condition(error) from error
     settings = tuple(zip(SETTINGS, (without_parsing_modes(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 

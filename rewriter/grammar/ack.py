@@ -74,7 +74,7 @@ def take_id(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> To
         if following.kind is not Kind.SYMBOL:
             raise cursor.error()
     elif token.kind is Kind.WORD or (token.kind is Kind.SYMBOL and token.text in (",", ")", ";")):
-        raise cursor.error("an id is a whole number, a quoted string, X'hex' or ?")
+        raise cursor.error("an id is a whole number, a quoted string or X'hex'" + ", or ?" * (verb != "TRACE MESSAGE"))
     raise UnsupportedSql(
         f"{verb} takes whole numbers, quoted strings and ?, not an expression near '{cursor.sql[token.start :][:40]}'; "
         f"use {verb} q WHERE id = ..."

@@ -220,7 +220,7 @@ ACK q 1,
 
 -- a name for an id
 ACK q abc
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'abc' at line 1 (an id is a whole number, a quoted string, X'hex' or ?)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'abc' at line 1 (an id is a whole number, a quoted string or X'hex', or ?)
 
 -- a negative id
 ACK q -5

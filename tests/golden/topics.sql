@@ -979,6 +979,10 @@ trace message 7 on `bare`;
 TRACE MESSAGE 1 OR 1 = 1 ON q
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'OR 1 = 1 ON q' at line 1
 
+-- TRACE MESSAGE with a word
+TRACE MESSAGE abc ON q
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'abc ON q' at line 1 (an id is a whole number, a quoted string or X'hex')
+
 -- TRACE MESSAGE of a topic, with an id that is none
 TRACE MESSAGE 'a' ON orders
 --> error 1366 (HY000): Incorrect offset: 'a' for topic 'orders'; TRACE MESSAGE takes a whole number
