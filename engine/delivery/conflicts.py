@@ -39,7 +39,7 @@ class Conflicts:
         self._spread = 0.0  # for how long the claims that try all again are spread
         self._ended_at = float("-inf")
         self.rests_until = 0.0
-        self._set_aside_refused()
+        self.set_aside(refused)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -60,19 +60,14 @@ class Conflicts:
             self._entries[id_] = (until, pause)
             self._first = until if self._first is None else min(self._first, until)
 
-    def set_aside(self, id_: MessageId) -> None:
-        """The database refuses this one."""
-        self._entries[id_] = (self._refused[id_], MAX_PAUSE_SECONDS)
+    def set_aside(self, ids: Iterable[MessageId]) -> None:
+        """The database refuses these, if they are among `refused`."""
+        self._entries.update((id_, (self._refused[id_], MAX_PAUSE_SECONDS)) for id_ in ids if id_ in self._refused)
         self._stale = True
 
     def retry_refused(self) -> None:
         """Some of those that the database refuses are to be tried again sooner."""
-        for id_ in self._refused.keys() & self._entries.keys():
-            self.set_aside(id_)
-
-    def _set_aside_refused(self) -> None:
-        for id_ in self._refused:
-            self.set_aside(id_)
+        self.set_aside(self._refused.keys() & self._entries.keys())
 
     def remove(self, ids: Iterable[MessageId]) -> None:
         """These were claimed or settled."""
@@ -95,7 +90,7 @@ class Conflicts:
         if self._entries and (self._spread <= _FEW_SECONDS or now >= self._ended_at + self._spread):
             self._entries = {id_: (_OFFERED, pause) for id_, (_, pause) in self._entries.items()}
             self._first, self._stale, self._ended_at = None, False, now
-            self._set_aside_refused()
+            self.set_aside(self._refused)
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._entries
@@ -126,4 +121,4 @@ class Conflicts:
     def clear(self) -> None:
         self._entries.clear()
         self._first, self._stale, self._spread, self.rests_until = None, False, 0.0, 0.0
-        self._set_aside_refused()
+        self.set_aside(self._refused)

@@ -90,10 +90,9 @@ class MessageManager(Service):
         sets, in_flight, delays = self.receiver_sets, self.leases.in_flight, self.metrics.delays
         counts = (len(sets.subscriptions), sets.cached, len(in_flight))
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
-        receivers, refused = sets.count(in_flight.holders()), self.leases.refusals.shown()
-        return QueueStatus(
-            self.queue.name, *counts, self.metrics.snapshot(), *waited, receivers, len(self.leases.alarms), refused
-        )
+        receivers, refusals = sets.count(in_flight.holders()), self.leases.refusals
+        refused, counters, alarms = refusals.shown(), self.metrics.snapshot(), len(self.leases.alarms)
+        return QueueStatus(self.queue.name, *counts, counters, *waited, receivers, alarms, refused, refusals.trouble)
 
     # --- read by the watchdog
 

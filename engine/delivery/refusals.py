@@ -7,17 +7,21 @@ others are delivered.
 
 It is tried again after a pause that doubles. But several that are refused one after the other with the same error may
 be without a fault: a trigger fails for a while. So one of them, the probe, is tried again every few seconds, and as
-soon as any message is leased all of the row are tried again, each once. Where many are refused one after the other, it
-is not the messages: all deliveries of the queue pause, as in any other trouble with the database, until one is leased.
+soon as any message is leased all of the row are tried again, each once. Where many are refused one after the other,
+perhaps it is not the messages. A few of those behind are tried still, in a binary search for one that can be leased;
+then all deliveries of the queue pause, as in any other trouble with the database, until one is leased.
+
+Of a bounded number the error is known. Beyond it a message is only set aside, for half a minute each time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.clock import Clock
+from engine.delivery.conflicts import CONFLICTS_MAX, MANY_PAUSE_SECONDS
 from engine.model.errors import BackendError
 from engine.model.identity import id_text
 from engine.model.queue import MessageId, QueueName
@@ -26,7 +30,7 @@ FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 60.0, 600.0
 SEVERAL = 3  # refused in a row
 PROBE_SECONDS = 5.0
 IN_A_ROW_MAX = 100
-REFUSED_MAX = 1000  # messages that are stored here
+REFUSED_MAX = 1000  # messages of which the error is known
 
 SHOWN_MAX = 10  # ids, which may have a thousand bytes each
 _TEXT_MAX = 200  # characters of an error
@@ -79,15 +83,21 @@ class Refusals:
         if known is None:
             self._row.new += 1
             if len(self._known) >= REFUSED_MAX:
-                return False
+                self.skip((id_,), MANY_PAUSE_SECONDS)
+                return id_ in self.until and not self.trouble
             if len(self._known) < _LOGGED_MAX:
-                text = "%s: message %r cannot be leased and is set aside; the others are delivered: %s"
+                text = "%s: message %r cannot be leased and is set aside: %s"
                 self._logger.error(text, self._queue, id_, error)
         pause = FIRST_PAUSE_SECONDS if known is None else min(2 * known.pause, MAX_PAUSE_SECONDS)
         self._known[id_] = _Refused(pause, str(error), known is not None and known.retried)
         self._row.add(id_, str(error))
         self.until[id_] = self._clock.monotonic() + (PROBE_SECONDS if id_ == self._row.probe else pause)
         return known is not None or not self.trouble
+
+    def skip(self, ids: Sequence[MessageId], seconds: float = PROBE_SECONDS) -> None:
+        """These are tried later, as far as there is room for them."""
+        until = self._clock.monotonic() + seconds
+        self.until.update((id_, until) for id_ in ids[: max(CONFLICTS_MAX - len(self.until), 0)])
 
     @property
     def trouble(self) -> bool:
@@ -112,8 +122,8 @@ class Refusals:
     def end(self, ids: Iterable[MessageId]) -> None:
         """These are not refused any more, or have ended."""
         for id_ in ids:
-            if self._known.pop(id_, None) is not None:
-                del self.until[id_]
+            if self.until.pop(id_, None) is not None:
+                self._known.pop(id_, None)
                 self._row.ids.discard(id_)
 
     def clear(self) -> None:

@@ -392,10 +392,13 @@ class Sender:
         if ids is None or not fails_as_whole(error):
             return False
         if len(ids) == 1:
-            others = self._leases.refusals.refuse(ids[0], error)
-            if ids[0] in self._leases.refusals.until:
-                self._conflicts.set_aside(ids[0])
-            if not others:
+            refusals, skipped = self._leases.refusals, []
+            others = refusals.refuse(ids[0], error)
+            if not others:  # perhaps those behind are without a fault: half of what is cached is tried later
+                skipped = [key.id for key in self._cache.take(self._cache.together // 2)]
+                refusals.skip(skipped)
+            self._conflicts.set_aside((*ids, *skipped))
+            if not (others or self._cache.together):
                 return False
         self.size.failed(len(ids) or self.claim_limit)
         return True

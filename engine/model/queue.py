@@ -634,3 +634,5 @@ class QueueStatus:
     """Messages delivered here that have been leased for longer than alarm_after."""
     refused: tuple[tuple[str, str], ...] = ()
     """The first messages that the database refuses to lease, by their ids, each with its error."""
+    refuses_all: bool = False
+    """It refuses so many one after the other that deliveries pause."""

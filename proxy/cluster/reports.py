@@ -113,6 +113,7 @@ def status_item(status: QueueStatus) -> Item:
         status.alarms,
         status.receivers,
         list(map(list, status.refused)),
+        status.refuses_all,
     ]
 
 
@@ -123,7 +124,8 @@ def status_of(item: Item) -> QueueStatus:
     receivers = more[0] if more else subscribers  # a proxy of version 0.1.0 reports only open streams
     refused = tuple((str(id_), str(text)) for id_, text in more[1]) if len(more) > 1 else ()
     name = QueueName(database, table)
-    return QueueStatus(name, *counts, counters, tuple(delays), seconds, receivers, alarms, refused)
+    refuses_all = len(more) > 2 and bool(more[2])
+    return QueueStatus(name, *counts, counters, tuple(delays), seconds, receivers, alarms, refused, refuses_all)
 
 
 def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
@@ -141,4 +143,5 @@ def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
         one.receivers + other.receivers,
         one.alarms + other.alarms,
         tuple({**dict(other.refused), **dict(one.refused)}.items()),
+        one.refuses_all or other.refuses_all,
     )

@@ -281,7 +281,8 @@ def _refused(status: QueueStatus) -> str:
     count = len(status.refused)
     what = "a message" if count == 1 else f"{count if count < SHOWN_MAX else 'some'} messages"
     which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which and why"
-    return f"the database refuses to lease {what}, and the others are delivered; {which}"
+    others = "so many that deliveries pause" if status.refuses_all else "and the others are delivered"
+    return f"the database refuses to lease {what}, {others}; {which}"
 
 
 async def _queues(views: QueueViews, plan: Show) -> list[Values]:

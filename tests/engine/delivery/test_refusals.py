@@ -7,7 +7,7 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.delivery.refusals import FIRST_PAUSE_SECONDS, IN_A_ROW_MAX, PROBE_SECONDS
+from engine.delivery.refusals import FIRST_PAUSE_SECONDS, IN_A_ROW_MAX, PROBE_SECONDS, REFUSED_MAX
 from engine.model.errors import BackendError, is_refusal
 from engine.model.queue import Condition
 
@@ -143,6 +143,62 @@ async def test_trouble_ends_in_the_log_once_a_message_is_leased(caplog):
         await pass_time(60.0)
         assert len(receiver.ids) == 300
         assert caplog.text.count("works again") == 1 and not w.manager.database_failing
+
+
+@pytest.mark.parametrize("bad, condition", [(300, None), (300, Condition("payload == 'x'")), (2500, None)])
+@in_virtual_time
+async def test_those_behind_many_in_a_row_are_delivered_within_seconds(bad, condition):
+    async with world(SPEC) as w:
+        w.store.add(*(Row(id_, payload="x", time_next=id_) for id_ in range(1, bad + 51)))
+        w.store.refused.update(range(1, bad + 1))
+        receiver = await w.receive(condition=condition)
+        await pass_time(30.0)
+        assert sorted(receiver.ids) == list(range(bad + 1, bad + 51))
+        for id_ in range(bad + 51, bad + 61):
+            await w.commit(Row(id_, payload="x"))
+            await pass_time(10.0)
+            assert receiver.ids[-1] == id_
+        claims = w.store.calls["claim"]
+        await pass_time(60.0)
+        assert w.store.calls["claim"] - claims < 60 * 20
+
+
+@in_virtual_time
+async def test_more_than_are_stored_stop_no_other():
+    async with world(SPEC) as w:
+        receiver = await w.receive()
+        for start in range(1, REFUSED_MAX + 101, 50):
+            bad = range(start, start + 50)
+            w.store.refused.update(bad)
+            w.store.fill(bad)
+            await w.commit(Row(10_000 + start))
+            await pass_time(2.0)
+        good = REFUSED_MAX // 50 + 2
+        assert len(receiver.ids) == good
+        assert len(w.manager.leases.refusals.until) == REFUSED_MAX + 100
+        for id_ in range(20_000, 20_020):
+            await w.commit(Row(id_))
+            await pass_time(5.0)
+            assert receiver.ids[-1] == id_
+        w.store.refused.clear()
+        await pass_time(2 * FIRST_PAUSE_SECONDS + 600)
+        assert len(receiver.ids) == good + 20 + REFUSED_MAX + 100
+
+
+@in_virtual_time
+async def test_a_problem_says_whether_deliveries_pause():
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 301))
+        w.store.refused.update(range(1, 11))
+        receiver = await w.receive()
+        await pass_time(0.5)
+        assert len(receiver.ids) == 290 and w.manager.status().refused and not w.manager.status().refuses_all
+    async with world(SPEC) as w:
+        w.store.fill(range(1, 301))
+        w.store.refused.update(range(1, 301))
+        await w.receive()
+        await pass_time(1.0)
+        assert w.manager.status().refuses_all
 
 
 @pytest.mark.parametrize("bad", [{7}, {1, 2, 50}, set(range(1, 61))])
