@@ -2,7 +2,7 @@
 
 A row that the open transaction of a dead client still locks cannot be released yet, so an incomplete release is tried
 again a few times; after that the lease runs out. Where the database refuses an UPDATE because of some of the messages
-(Refusals), the others are released in smaller parts. While the database, or a message's shard, cannot be reached, or is
+(Refusals), or of what their triggers wait for, the others are released in smaller parts. While the database, or a message's shard, cannot be reached, or is
 read-only, attempts do not count: the leases are released when it works again, unless they have run out by then.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
+from engine.model.errors import LOCKED, READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
 from engine.model.identity import is_spent
 from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
@@ -23,6 +23,7 @@ from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_curre
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _ATTEMPTS_MAX = 6
 _REFUSED_MAX = 10  # of one release; with more it is not the messages, and smaller parts are of no use
+_LOCKED_PAUSE = 15.0  # where a trigger waits for what another transaction has locked: attempts may take seconds
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 1.0  # with six attempts: 2.5 s for a dead client's transaction to be rolled back
 
 
@@ -47,11 +48,11 @@ class _PendingRelease:
     refused: set[MessageId] = field(default_factory=set)
     pauses: DoublingDelay = field(default_factory=lambda: DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE))
 
-    def halves(self) -> list[_PendingRelease]:
-        """Two parts of it, due at once."""
+    def halves(self, due: float) -> list[_PendingRelease]:
+        """Two parts of it, due then."""
         half, pauses = len(self.leases) // 2, (DoublingDelay(_FIRST_PAUSE, _MAX_PAUSE) for _ in range(2))
         parts = zip((self.leases[:half], self.leases[half:]), pauses, strict=True)
-        return [replace(self, leases=part, due=0.0, attempts=0, released=0, pauses=delay) for part, delay in parts]
+        return [replace(self, leases=part, due=due, attempts=0, released=0, pauses=delay) for part, delay in parts]
 
 
 class LeaseReleases:
@@ -97,8 +98,8 @@ class LeaseReleases:
 
     async def run_once(self, queue: QueueSpec) -> int:
         """Attempt what is due; returns how many messages became due again. Raises BackendError, to be tried again."""
-        count = 0
-        while (entry := next((e for e in self._pending if e.due <= self._clock.monotonic()), None)) is not None:
+        count, now = 0, self._clock.monotonic()
+        while (entry := next((e for e in self._pending if e.due <= now), None)) is not None:
             count += await self._attempt(queue, entry)
         return count
 
@@ -127,7 +128,7 @@ class LeaseReleases:
         except BackendError as error:
             changed = error.changed if isinstance(error, PartlyRefused) else 0
             self._note(queue, entry, changed)
-            if is_refusal(error):
+            if is_refusal(error) or error.errno in LOCKED:
                 self._refused(queue, entry, error)
                 return changed
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
@@ -157,12 +158,16 @@ class LeaseReleases:
 
     def _refused(self, queue: QueueSpec, entry: _PendingRelease, error: BackendError) -> None:
         """The database refuses to change one of the messages, or all."""
+        locked = error.errno in LOCKED  # after seconds: first the pass goes on
         if len(entry.leases) > 1 and len(entry.refused) < _REFUSED_MAX:
-            at = self._pending.index(entry)
-            self._pending[at : at + 1] = entry.halves()  # the first half comes next, down to one message
+            at, due = self._pending.index(entry), self._clock.monotonic() if locked else 0.0
+            self._pending[at : at + 1] = entry.halves(due)  # the first half comes next, down to one message
             return
         entry.refused.update(lease.id for lease in entry.leases)
-        self._drop_if(entry.attempts >= _ATTEMPTS_MAX or self._all_expired(entry), queue, entry, str(error))
+        spent = entry.attempts >= _ATTEMPTS_MAX
+        if spent and locked:
+            entry.due = self._clock.monotonic() + _LOCKED_PAUSE
+        self._drop_if((spent and not locked) or self._all_expired(entry), queue, entry, str(error))
 
     async def _still_held(self, queue: QueueSpec, entry: _PendingRelease) -> list[LeaseState]:
         """The states of the messages that still have their leases, as far as it is known."""

@@ -11,6 +11,9 @@ soon as any message is leased all of the row are tried again, each once. Where m
 perhaps it is not the messages. A few of those behind are tried still, in a binary search for one that can be leased;
 then all deliveries of the queue pause, as in any other trouble with the database, until one is leased.
 
+So it is where a trigger waits for what another transaction has locked. That takes seconds, so a few such are many, and
+each is tried again every half minute.
+
 Of a bounded number the error is known. Beyond it a message is only set aside, for half a minute each time.
 """
 
@@ -22,7 +25,7 @@ from dataclasses import dataclass, field
 
 from engine.clock import Clock
 from engine.delivery.conflicts import CONFLICTS_MAX, MANY_PAUSE_SECONDS
-from engine.model.errors import BackendError
+from engine.model.errors import LOCKED, BackendError
 from engine.model.identity import id_text
 from engine.model.queue import MessageId, QueueName
 
@@ -79,9 +82,11 @@ class Refusals:
         """The database refuses to lease this one alone; whether the others are to be tried at once. It is in `until`
         from now on, if there is room."""
         self._drop_stale()
-        known = self._known.get(id_)
+        known, locked = self._known.get(id_), error.errno in LOCKED
+        if locked:
+            self._row.new += IN_A_ROW_MAX // SEVERAL
         if known is None:
-            self._row.new += 1
+            self._row.new += not locked
             if len(self._known) >= REFUSED_MAX:
                 self.skip((id_,), MANY_PAUSE_SECONDS)
                 return id_ in self.until and not self.trouble
@@ -89,10 +94,12 @@ class Refusals:
                 text = "%s: message %r cannot be leased and is set aside: %s"
                 self._logger.error(text, self._queue, id_, error)
         pause = FIRST_PAUSE_SECONDS if known is None else min(2 * known.pause, MAX_PAUSE_SECONDS)
-        self._known[id_] = _Refused(pause, str(error), known is not None and known.retried)
+        pause = MANY_PAUSE_SECONDS if locked else pause
+        self._known[id_] = _Refused(pause, str(error), locked or (known is not None and known.retried))
         self._row.add(id_, str(error))
-        self.until[id_] = self._clock.monotonic() + (PROBE_SECONDS if id_ == self._row.probe else pause)
-        return known is not None or not self.trouble
+        probes = id_ == self._row.probe and not locked
+        self.until[id_] = self._clock.monotonic() + (PROBE_SECONDS if probes else pause)
+        return not self.trouble or (known is not None and not locked)
 
     def skip(self, ids: Sequence[MessageId], seconds: float = PROBE_SECONDS) -> None:
         """These are tried later, as far as there is room for them."""

@@ -221,8 +221,9 @@ def is_refusal(error: BackendError) -> bool:
 
 
 def fails_as_whole(error: BackendError) -> bool:
-    """Whether work on several rows may have failed because of how they are, and may succeed with fewer of them."""
-    return error.errno == TOO_LARGE or is_refusal(error)
+    """Whether work on several rows may have failed because of how they are, and may succeed with fewer of them: a
+    trigger may wait for what another transaction has locked."""
+    return error.errno == TOO_LARGE or error.errno in LOCKED or is_refusal(error)
 
 
 def is_transient(error: BackendError) -> bool:

@@ -251,8 +251,9 @@ class Claims:
         return lambda connection: lease.claim(connection, prepared.statements, queue, ids, terms)
 
     def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int], sharing: Sharing) -> lease.Terms:
-        last, name = self._last_receivers, queue.name
-        return lease.Terms(delays_ns, self._times, partial(last.of, name), sharing, partial(last.was_alongside, name))
+        last, name, waits = self._last_receivers, queue.name, self._prepared.of(queue).lock_waits
+        alongside = partial(last.was_alongside, name)
+        return lease.Terms(delays_ns, self._times, partial(last.of, name), sharing, alongside, waits)
 
     async def _with_limit_row(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """Claim; for a queue with limits, create first the row that its claims lock.
@@ -268,6 +269,7 @@ class Claims:
             return await work()
         except BackendError as error:
             self._has_row.discard(queue.name)
+            self._prepared.of(queue).lock_waits.failed(error)
             if isinstance(error, CommitUnknown) and isinstance(error.result, Claim):
                 raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise

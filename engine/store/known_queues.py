@@ -15,7 +15,7 @@ from engine.store.catalog import TableInfo, next_catalog, warning_of
 from engine.store.operations import due_messages
 from engine.store.operations import order as sql_order
 from engine.store.operations.due_messages import LevelGuess
-from engine.store.operations.lease import FirstDeliveries
+from engine.store.operations.lease import FirstDeliveries, LockWaits
 from engine.store.operations.limits import LimitedStatements
 from engine.store.operations.order import OrderMemory
 from engine.store.statements.dialect import Dialect
@@ -114,6 +114,7 @@ class PreparedQueue:
     limited: LimitedStatements | None = None
     memory: OrderMemory = field(default_factory=OrderMemory)
     next_ids: NextIds = field(default_factory=NextIds)
+    lock_waits: LockWaits = field(default_factory=LockWaits)
 
     @cached_property
     def first_deliveries(self) -> FirstDeliveries:

@@ -245,8 +245,9 @@ class SqlMessageStore:
     ) -> int:
         if not leases:
             return 0
-        statements, how = self._prepared.of(queue).statements, lease.ReleaseTerms(counted, alone, gone)
-        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, how))
+        prepared = self._prepared.of(queue)
+        how = lease.ReleaseTerms(counted, alone, gone, prepared.lock_waits)
+        return await self._pool.write(lambda c: lease.release(c, prepared.statements, queue, leases, how))
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
         statements = DeadLetterStatements(self._dialect, queue)

@@ -138,3 +138,31 @@ def test_a_session_is_not_silent_for_its_server_while_it_receives(sql, queue, co
         assert (n, receiver(f"ACK {q} {id_}")) == (7, 1)
         assert receiver.rows("SELECT n FROM kept") == []
     assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 0
+
+
+def test_a_message_whose_trigger_waits_for_a_lock_keeps_no_other(sql, queue, around, stream):
+    """Neither from being leased nor from being given back."""
+    q = queue("n INT", ack_wait="'1h'")
+    around(f"CREATE TABLE {q}_counts (n INT PRIMARY KEY, updates INT NOT NULL)")
+    around(f"INSERT INTO {q}_counts VALUES (7, 0), (8, 0)")
+    counts = f"UPDATE {q}_counts SET updates = updates + 1 WHERE n = NEW.n"
+    around(f"CREATE TRIGGER {q}_counts AFTER UPDATE ON {q} FOR EACH ROW {counts}")
+    around("BEGIN")
+    around(f"UPDATE {q}_counts SET updates = 0 WHERE n = 7")
+    try:
+        sql(f"INSERT INTO {q} (n) VALUES (7), (8), (8)")
+        receiver = stream(f"SELECT id, n FROM STREAM {q}")
+        assert sorted(receiver.wait(2, scaled(30))) == [(2, 8), (3, 8)]
+        around("ROLLBACK")
+        receiver.wait(3, scaled(50))
+        around("BEGIN")
+        around(f"UPDATE {q}_counts SET updates = 0 WHERE n = 7")
+        heir = stream(f"SELECT id, n FROM STREAM {q}")
+        receiver.close()
+        assert sorted(heir.wait(2, scaled(40))) == [(2, 8), (3, 8)]
+        around("ROLLBACK")
+        heir.wait(3, scaled(40))
+    finally:
+        around("ROLLBACK")
+        sql(f"DROP QUEUE {q}")
+        around(f"DROP TABLE {q}_counts")

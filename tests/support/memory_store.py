@@ -243,7 +243,8 @@ class MemoryStore:
     fail_after: BackendError | None = None
     locked: set[MessageId] = field(default_factory=set)
     refused: set[MessageId] = field(default_factory=set)
-    """A claim or release of any of these fails as a whole."""
+    """A claim or release of any of these fails as a whole, with that error."""
+    refusal: BackendError = field(default_factory=lambda: BackendError("Truncated: '12abc'", 1292, "22007"))
     arrivals: dict[QueueName, int] = field(default_factory=dict)
     during: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     running: int = 0
@@ -445,7 +446,7 @@ class MemoryStore:
 
     def _check_refused(self, ids: Sequence[MessageId]) -> None:
         if self.refused.intersection(ids):
-            raise BackendError("Truncated incorrect DOUBLE value: '12abc'", 1292, "22007")
+            raise self.refusal
 
     async def release(
         self,

@@ -7,13 +7,14 @@ rows that it may lease; then the lease, the rows after it, and the commit.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure, with_failure
-from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable, is_refusal
+from engine.model.errors import INTERRUPTED, LOCKED, BackendError, BackendUnavailable, is_refusal
 from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, last_epoch, next_epoch
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
 from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, SubscribeRequest, TextValue
@@ -28,7 +29,26 @@ CLAIM_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Of the rows of several messages that are claimed together: memory must not grow with them. One that is larger is
 claimed alone."""
 
+_WAIT_AGAIN_SECONDS = 30.0  # after a wait in vain, which takes LOCK_WAIT_SECONDS each time
+
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
+
+
+class LockWaits:
+    """Whether the changes of a queue's rows, which are locked before, wait for what its triggers need and others have
+    locked: not for a while after that was in vain, where the server knows such statements."""
+
+    def __init__(self) -> None:
+        self._until = float("-inf")
+
+    def prefix(self, connection: StoreConnection) -> str:
+        """What precedes an UPDATE."""
+        return connection.without_waiting if time.monotonic() < self._until else ""
+
+    def failed(self, error: BackendError) -> None:
+        """A change has failed."""
+        if error.errno in LOCKED:
+            self._until = time.monotonic() + _WAIT_AGAIN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +56,15 @@ class Terms:
     """The terms of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest key applies
     to all above it. `times`: the source of its token. `last_receiver`: of a delivery, by the message's id, epoch and
     token, where known. `sharing`: how the receivers will share the messages. `alongside`: whether the receiver of a
-    delivery, named by its token or else the end of its lease, is known to have had other messages too."""
+    delivery, named by its token or else the end of its lease, is known to have had other messages too. `lock_waits`: of
+    the queue."""
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
     last_receiver: Callable[[MessageId, int, int], SubscribeRequest | None] = lambda id_, epoch, token: None
     sharing: Sharing = UNMARKED
     alongside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
+    lock_waits: LockWaits = field(default_factory=LockWaits)
 
 
 class LockedRow(NamedTuple):
@@ -118,10 +140,11 @@ def claim_locked(
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns, rows, delays_ns = locked.now_ns, _claimable(locked.rows, terms), terms.delays_ns
-    note_failures(connection, statements, queue, _expired(queue, rows, terms))
+    prefix = terms.lock_waits.prefix(connection)
+    note_failures(connection, statements, queue, _expired(queue, rows, terms), prefix)
     spent = _spent(queue, rows)
     if spent:
-        connection.execute(statements.set_aside(len(spent)), spent)
+        connection.execute(prefix + statements.set_aside(len(spent)), spent)
         rows = [row for row in rows if row.id not in spent]
     if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
@@ -134,7 +157,7 @@ def claim_locked(
     }
     epochs = {row.id: row.epoch if row.uncounted else next_epoch(row.epoch, highest) for row in rows}
     try:
-        values = _lease(connection, statements, queue, rows, _LeaseValues(ends, time_us), commits)
+        values = _lease(connection, statements, queue, rows, _LeaseValues(ends, time_us, prefix), commits)
     except BackendUnavailable as error:
         leases = [Release(row.id, row.due_ns, ends[row.id], epochs[row.id], tokens[row.id]) for row in rows]
         raise LeaseUnknown(error, leases) from error
@@ -285,10 +308,11 @@ def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseValues:
-    """The values that leases write: their ends, and the source of their tokens."""
+    """The values that leases write: their ends, and the source of their tokens. `prefix`: see LockWaits."""
 
     ends: Mapping[MessageId, int]
     time_us: int
+    prefix: str
 
 
 def _lease(
@@ -311,7 +335,7 @@ def _lease(
     for (uncounted, _), some in kinds.items():
         until_ns = {row.epoch: written.ends[row.id] for row in some}
         cases = [value for pair in until_ns.items() for value in pair]
-        sql = statements.lease(len(until_ns), len(some), counted=not uncounted)
+        sql = written.prefix + statements.lease(len(until_ns), len(some), counted=not uncounted)
         batch.append(Statement(sql, (*cases, *statements.token_times(written.time_us), *(row.id for row in some))))
     ids = [row.id for row in rows]
     reading = Statement(statements.rows(len(ids)), ids, queue.columns, answer_max(ids))
@@ -331,6 +355,7 @@ class ReleaseTerms:
     counted: bool
     alone: bool = False
     gone: SubscribeRequest | None = None
+    lock_waits: LockWaits = field(default_factory=LockWaits)
 
 
 def release(
@@ -342,7 +367,11 @@ def release(
 ) -> int:
     """MessageStore.release."""
     chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
-    return sum(_release_chunk(connection, statements, queue, chunk, how) for chunk in chunks)
+    try:
+        return sum(_release_chunk(connection, statements, queue, chunk, how) for chunk in chunks)
+    except BackendError as error:
+        how.lock_waits.failed(error)
+        raise
 
 
 def _release_chunk(
@@ -362,13 +391,15 @@ def _release_chunk(
     same = [lease for id_, lease in wanted.items() if id_ in rows and lease_is_current(lease, rows[id_])]
     if not same:
         return 0
+    prefix = how.lock_waits.prefix(connection)
     if gone is not None:
         at_ns = int(not_null(moment[0].rows[0][0]))
         failed = {lease.id: failure(lease.epoch, at_ns, RECEIVER_GONE, gone) for lease in same}
-        note_failures(connection, statements, queue, failed)
+        note_failures(connection, statements, queue, failed, prefix)
     due_ns = {lease.id: _due_after(queue, lease, how) for lease in same}
     params = (*(value for pair in due_ns.items() for value in pair), 0 if how.counted else 1, *due_ns)
-    return connection.execute(statements.release(len(same), as_scheduled=None in due_ns.values()), params)
+    sql = statements.release(len(same), as_scheduled=None in due_ns.values())
+    return connection.execute(prefix + sql, params)
 
 
 def _due_after(queue: QueueSpec, lease: Release, how: ReleaseTerms) -> int | None:
@@ -447,9 +478,13 @@ _MESSAGES_AT_ONCE = 200  # its CASE is searched row by row, so the cost grows wi
 
 
 def note_failures(
-    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, failed: Mapping[MessageId, str]
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    failed: Mapping[MessageId, str],
+    prefix: str,
 ) -> None:
-    """Add to each message the object of its failure (engine.model.attempts.failure)."""
+    """Add to each message the object of its failure (engine.model.attempts.failure). `prefix`: see LockWaits."""
     most = queue.attempts_stored
     if not failed or not most:
         return
@@ -463,7 +498,7 @@ def note_failures(
     texts = {id_: with_failure(text, failed[id_], most) for id_, text in before.items()}
     for part in _parts(texts):
         cases = [value for pair in part.items() for value in pair]
-        connection.execute(statements.note_failed(len(part)), (*cases, *part))
+        connection.execute(prefix + statements.note_failed(len(part)), (*cases, *part))
 
 
 def _parts(texts: Mapping[MessageId, str]) -> Iterator[dict[MessageId, str]]:
