@@ -2,8 +2,9 @@
 
 A row that the open transaction of a dead client still locks cannot be released yet, so an incomplete release is tried
 again a few times; after that the lease runs out. Where the database refuses an UPDATE because of some of the messages
-(Refusals), or of what their triggers wait for, the others are released in smaller parts. While the database, or a message's shard, cannot be reached, or is
-read-only, attempts do not count: the leases are released when it works again, unless they have run out by then.
+(Refusals), or of what their triggers wait for, the others are released in smaller parts. While the database, or a
+message's shard, cannot be reached, or is read-only, attempts do not count: the leases are released when it works again,
+unless they have run out by then.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_curre
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _ATTEMPTS_MAX = 6
-_REFUSED_MAX = 10  # of one release; with more it is not the messages, and smaller parts are of no use
+_REFUSED_MAX = 10  # of one release in a row; with more it is not the messages, and smaller parts are of no use
 _LOCKED_PAUSE = 15.0  # where a trigger waits for what another transaction has locked: attempts may take seconds
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 1.0  # with six attempts: 2.5 s for a dead client's transaction to be rolled back
 
@@ -33,7 +34,7 @@ class _PendingRelease:
 
     `alone`: the messages are to be handed out alone. `unconfirmed`: perhaps the leases were never made. `gone`: the
     receiver, where the end of its connection is a failed attempt. `refused`: those that the database lets nobody
-    change, of all parts of a release.
+    change, of all parts of a release, since one was released.
     """
 
     leases: Sequence[Release]
@@ -152,6 +153,7 @@ class LeaseReleases:
         entry.released += released
         self._metrics.released += released
         if released:
+            entry.refused.clear()
             self._host.released(queue.name)
             if entry.counted and any(is_spent(queue, lease.epoch) for lease in entry.leases):
                 self._on_rejected()

@@ -42,7 +42,13 @@ _RESOURCES = frozenset((1021, 1030, 1037, 1038, 1041, 1047, 1053, 1114, 1135, 12
 _TABLE_STATE = frozenset((1036, 1099, 1100, 1180, 1192, 1194, 1195, 1223, 1412, 1615, 1792, 1874))
 """The table or the transaction allows no writes, the table has just been changed, or is damaged."""
 
-_OF_NO_ROW = STALE_CATALOG | INTERRUPTED | LOCKED | _RIGHTS | _STATEMENT | _RESOURCES | _TABLE_STATE
+_SERVER = frozenset((1016, 1026, 1034, 1296, 1598, 1665, 1712, 1814, 1815, 1932, 3098))
+"""A file, an index, a tablespace or a table's definition is damaged or gone, or the binary log cannot be written."""
+
+_SERVER_MAX = 999
+"""Numbers up to it are of files and memory, not of statements."""
+
+_OF_NO_ROW = _SERVER | STALE_CATALOG | INTERRUPTED | LOCKED | _RIGHTS | _STATEMENT | _RESOURCES | _TABLE_STATE
 
 _TRANSIENT = READ_ONLY | ROLLED_BACK | {_LOCK_WAIT}
 
@@ -55,7 +61,7 @@ _NAMES_ONLY = frozenset((*map(int, _SERVER_NAMES_ONLY.split()), *range(2000, 300
 """Errors whose texts quote names of tables, columns and accounts; most others quote values."""
 
 _SIGNAL = 1644  # its text comes from a trigger, and may contain values of the row
-_QUOTED = re.compile(r"'.*'", re.DOTALL)
+_QUOTED = re.compile(r"(?!(?<=n)'t )'.*'", re.DOTALL)  # not from the apostrophe of "Can't"
 _AFTER_VALUE = re.compile(r"' (for (?:key|column) [`'\w.$-]+(?: at row \d+)?)\Z")
 
 
@@ -217,7 +223,7 @@ class MissingTableAllowed:
 def is_refusal(error: BackendError) -> bool:
     """Whether a statement about several rows may have failed because of one of them. The SQLSTATE does not say it: a
     trigger may give any, and MySQL has 42000 for a SELECT INTO that finds two rows."""
-    return not is_transient(error) and error.errno not in _OF_NO_ROW
+    return not is_transient(error) and error.errno > _SERVER_MAX and error.errno not in _OF_NO_ROW
 
 
 def fails_as_whole(error: BackendError) -> bool:

@@ -59,6 +59,8 @@ def client_error_has_value(gate) -> bool:
         (1366, "Incorrect integer value: 'SECRET' for column `d`.`t`.`body` at row 1",
          "Incorrect integer value: '...' for column `d`.`t`.`body` at row 1"),
         (1292, "Truncated incorrect DOUBLE value: 'SECRET\n'", "Truncated incorrect DOUBLE value: '...'"),
+        (1, "Can't create/write to file 'SECRET' (Errcode: 2 \"No such file\")",
+         "Can't create/write to file '...' (Errcode: 2 \"No such file\")"),
         (1644, "SECRET", "a trigger refused it (its text is left out)"),
         (1146, "Table 'shop.orders' doesn't exist", "Table 'shop.orders' doesn't exist"),
     ],
