@@ -165,7 +165,8 @@ class LeaseReleases:
             at, due = self._pending.index(entry), self._clock.monotonic() if locked else 0.0
             self._pending[at : at + 1] = entry.halves(due)  # the first half comes next, down to one message
             return
-        entry.refused.update(lease.id for lease in entry.leases)
+        if entry.attempts == 1:
+            entry.refused.update(lease.id for lease in entry.leases)
         spent = entry.attempts >= _ATTEMPTS_MAX
         if spent and locked:
             entry.due = self._clock.monotonic() + _LOCKED_PAUSE
