@@ -28,7 +28,7 @@ from engine.background.summary import Summary
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
 from engine.model.commit_report import CommitReport
-from engine.model.errors import BackendError, BackendUnavailable, EngineError, is_transient
+from engine.model.errors import BackendError, BackendUnavailable, EngineError, is_refusal
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueName, QueueSpec
 from engine.model.trace_event import DEAD_LETTERED
@@ -38,6 +38,7 @@ MOVE_MAX = 200
 """Messages in one transaction: short locks, and the cost per row no longer falls much beyond it."""
 
 _STUCK_MAX = 1000  # messages stored here that cannot be moved; beyond it all moves of the queue pause
+_LOGGED_MAX = 10  # of these
 _STUCK_SECONDS = 60.0  # until one is tried again, and logged again
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0  # where there can be no dead-letter queue
 _FIRST_RETRY = 0.1  # where others have rows locked
@@ -167,7 +168,7 @@ class DeadLetterMover(Service):
         try:
             return await self._work.run(self._store.move_to_dead_letters(self.queue, dead, ids))
         except BackendError as error:
-            if is_transient(error):
+            if not is_refusal(error):
                 raise
             if len(ids) == 1:
                 self._on_stuck(dead, ids[0], error)
@@ -177,8 +178,9 @@ class DeadLetterMover(Service):
 
     def _on_stuck(self, dead: QueueSpec, id_: MessageId, error: BackendError) -> None:
         self._stuck[id_] = self._clock.monotonic() + _STUCK_SECONDS
-        text = "%s: message %r cannot be moved to %s and stays set aside: %s"
-        self._logger.error(text, self.queue.name, id_, dead.name, error)
+        if len(self._stuck) <= _LOGGED_MAX:
+            text = "%s: message %r cannot be moved to %s and stays set aside: %s"
+            self._logger.error(text, self.queue.name, id_, dead.name, error)
 
     # --- the service
 

@@ -144,6 +144,25 @@ async def test_one_that_does_not_fit_holds_up_no_other_and_is_tried_again(caplog
     assert await bench.mover.run_once() == 1
 
 
+@pytest.mark.parametrize("errno, calls_max, records_max", [(1114, 20, 20), (1142, 20, 20), (1406, 1100, 20)])
+@in_virtual_time
+async def test_trouble_of_the_server_is_no_message_s_and_many_are_logged_seldom(caplog, errno, calls_max, records_max):
+    bench = Bench()
+    bench.reject(*range(1, 501))
+    calls = 0
+
+    async def move(*_):
+        nonlocal calls
+        calls += 1
+        raise BackendError("no", errno)
+
+    bench.store.move_to_dead_letters = move
+    await bench.mover.open()
+    await pass_time(55)
+    await bench.mover.close()
+    assert 0 < calls < calls_max and 0 < len(caplog.records) < records_max
+
+
 @in_virtual_time
 async def test_a_locked_message_is_moved_later():
     bench = Bench()
