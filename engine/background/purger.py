@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from engine.background.pace import SKIPPED_MAX, DeletingPace, IdlePace
 from engine.delivery.context import QueueContext
-from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.errors import BackendError, BackendUnavailable, PartlyRefused
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
@@ -62,6 +62,7 @@ class Purger(Service):
         """Why messages are not deleted, where this process deletes them."""
         self._stuck: Stuck = {}
         self._stuck_until = 0.0
+        self._refused: PartlyRefused | None = None
         self._changed_at = self._clock.monotonic()  # what was acked before is not known
 
     @property
@@ -70,7 +71,7 @@ class Purger(Service):
 
     async def run_once(self) -> PurgeResult:
         """Delete messages that are old enough. Raises BackendError; those deleted before stay deleted."""
-        deadline = self._clock.monotonic() + self._period
+        deadline, self._refused = self._clock.monotonic() + self._period, None
         whole = await self._work.run(self._store.purge_partitions(self.queue))
         messages, batches = 0 if whole is None else self._dropped(whole), 0
         if self._clock.monotonic() >= self._stuck_until:
@@ -81,7 +82,10 @@ class Purger(Service):
         while not self._stopping.is_set():
             limit, began = self._pace.batch, self._clock.monotonic()
             stuck = len(self._stuck)
-            count = await self._work.run(self._store.purge(self.queue, limit, whole, self._stuck))
+            try:
+                count = await self._work.run(self._store.purge(self.queue, limit, whole, self._stuck))
+            except PartlyRefused as error:  # what is in other shards goes on
+                count, self._refused = error.changed, error
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
             if count + len(self._stuck) - stuck < limit or len(self._stuck) >= _STUCK_MAX:
@@ -146,6 +150,10 @@ class Purger(Service):
             return
         self._failing = False
         problem, before = self._stuck_problem(), self.problem
+        if self._refused is not None:
+            self.problem = f"purge failed in a shard with {self._refused.number_only}"
+            self._idle_pace.passed(useful=True)
+            return
         self.problem = problem
         if problem is not None and before is None:
             count, text = len(self._stuck), next(iter(self._stuck.values()))

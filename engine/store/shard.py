@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import LOCKED, ROLLED_BACK, TOO_LARGE, BackendError, BackendUnavailable, is_transient
+from engine.model.errors import (
+    LOCKED,
+    ROLLED_BACK,
+    TOO_LARGE,
+    BackendError,
+    BackendUnavailable,
+    fails_as_whole,
+    is_transient,
+)
 from engine.model.queue import QueueName
 from engine.store.sql_store import SqlMessageStore
 
@@ -143,8 +151,12 @@ class Answers(Generic[T]):
 
     @property
     def refusals(self) -> Mapping[str, BackendError]:
-        """Errors that others have not had, and that are of the shard."""
-        return {shard: error for shard, error in self.errors.items() if self.results and is_of_shard(error)}
+        """Errors that others have not had, and that are of the shard, not of some rows."""
+        if not self.results:
+            return {}
+        return {
+            shard: error for shard, error in self.errors.items() if is_of_shard(error) and not fails_as_whole(error)
+        }
 
     def some(self) -> Answers[T]:
         """The same. Raises the first error where no shard has done it."""

@@ -294,8 +294,12 @@ class ShardedStore:
             answer = await self.each(queue, partial(_purge, queue=queue, limit=limit - deleted, stuck=stuck), (shard,))
             deleted += sum(answer.results.values())
             failed = answer.failed or failed
+            if answer.failed is not None and is_of_shard(answer.failed):
+                self._shard(queue.name.database, shard).refused(queue.name, answer.failed)
         if failed is not None and not deleted:
             raise failed
+        if failed is not None and is_of_shard(failed):
+            raise PartlyRefused(failed, deleted)
         return deleted
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:

@@ -229,3 +229,32 @@ async def test_where_all_shards_are_read_only_the_queue_pauses(caplog):
         lease_again(shards.b)
         await pass_time(12)
         assert len(receiver.ids) == 100
+
+
+@in_virtual_time
+async def test_a_message_that_a_shard_refuses_is_no_trouble_of_the_shard(caplog):
+    async with sharded() as shards:
+        shards.a.fill(range(2, 12, 2))
+        shards.b.fill(range(1, 12, 2))
+        shards.a.refused.add(2)
+        receiver = await shards.world.receive()
+        await pass_time(2)
+        assert sorted(receiver.ids) == [id_ for id_ in range(1, 12) if id_ != 2]
+        assert "does no work" not in caplog.text and "message 2 cannot be leased" in caplog.text
+
+
+@in_virtual_time
+async def test_a_shard_that_purges_nothing_is_told_of(caplog):
+    async def denied(*_, **__):
+        raise BackendError("DELETE command denied", 1142, "42000")
+
+    async with sharded(purge_after_ns=0, poll_interval_ns=SECOND) as shards:
+        shards.a.purge = denied
+        for id_ in range(100, 140):
+            part = shards.b if id_ % 2 else shards.a
+            part.add(Row(id_))
+            part.ack(id_)
+            await pass_time(0.5)
+        assert len(shards.a.tables[NAME]) == 20 and len(shards.b.tables[NAME]) < 5
+        assert "1142" in str(shards.world.engine.queues.problems())
+        assert "does no work" in caplog.text
