@@ -34,7 +34,7 @@ from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.receiver_sets import ReceiverSets
 from engine.delivery.receivers import PassResult
 from engine.delivery.subscription import Subscription
-from engine.model.errors import EngineError, ShuttingDown
+from engine.model.errors import BackendUnavailable, EngineError, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec, QueueStatus, SubscribeRequest, SubscriptionStatus
@@ -92,7 +92,11 @@ class MessageManager(Service):
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
         receivers, refusals = sets.count(in_flight.holders()), self.leases.refusals
         refused, counters, alarms = refusals.shown(), self.metrics.snapshot(), len(self.leases.alarms)
-        return QueueStatus(self.queue.name, *counts, counters, *waited, receivers, alarms, refused, refusals.trouble)
+        error, refuses_all = self._pass.outage.error, refusals.trouble
+        failing = "" if error is None or isinstance(error, BackendUnavailable) else error.number_only
+        return QueueStatus(
+            self.queue.name, *counts, counters, *waited, receivers, alarms, refused, refuses_all, failing
+        )
 
     # --- read by the watchdog
 

@@ -636,3 +636,5 @@ class QueueStatus:
     """The first messages that the database refuses to lease, by their ids, each with its error."""
     refuses_all: bool = False
     """It refuses so many one after the other that deliveries pause."""
+    failing: str = ""
+    """The number of the error with which deliveries, or the copies of a group's messages, fail now."""

@@ -114,6 +114,7 @@ def status_item(status: QueueStatus) -> Item:
         status.receivers,
         list(map(list, status.refused)),
         status.refuses_all,
+        status.failing,
     ]
 
 
@@ -125,7 +126,9 @@ def status_of(item: Item) -> QueueStatus:
     refused = tuple((str(id_), str(text)) for id_, text in more[1]) if len(more) > 1 else ()
     name = QueueName(database, table)
     refuses_all = len(more) > 2 and bool(more[2])
-    return QueueStatus(name, *counts, counters, tuple(delays), seconds, receivers, alarms, refused, refuses_all)
+    failing = str(more[3]) if len(more) > 3 else ""
+    trouble = (refused, refuses_all, failing)
+    return QueueStatus(name, *counts, counters, tuple(delays), seconds, receivers, alarms, *trouble)
 
 
 def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
@@ -144,4 +147,5 @@ def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
         one.alarms + other.alarms,
         tuple({**dict(other.refused), **dict(one.refused)}.items()),
         one.refuses_all or other.refuses_all,
+        one.failing or other.failing,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from engine.delivery.refusals import SHOWN_MAX
 from engine.engine import Engine
 from engine.model.errors import BackendError
 from engine.model.explanation import moment
@@ -20,7 +19,6 @@ from engine.model.queue import (
     QueueName,
     QueueSpec,
     QueueStatus,
-    quoted,
 )
 from engine.model.schedules import ScheduleName
 from mysql_wire.errors import ProxyError
@@ -43,6 +41,7 @@ from proxy.show.status_tables import (
     columns,
     consumer_values,
     dead_letter_queue,
+    delivery_problem,
     queue_summaries,
     queue_values,
     shown,
@@ -136,7 +135,7 @@ class QueueViews:
 
     async def problems(self, statuses: Iterable[QueueStatus]) -> dict[QueueName, str]:
         """Problems of queues that are served nevertheless, redacted for the session."""
-        problems = {status.name: _refused(status) for status in statuses if status.refused}
+        problems = {status.name: text for status in statuses if (text := delivery_problem(status))}
         try:
             named = await self._engine.dead_letter_names.problems(self._engine.catalog)
         except BackendError as error:
@@ -274,15 +273,6 @@ class QueueViews:
                 "SHOW QUEUE STATUS and SHOW SUBSCRIPTIONS have no such limit",
             )
         return rows
-
-
-def _refused(status: QueueStatus) -> str:
-    """Without the database's error, which may quote the message."""
-    count = len(status.refused)
-    what = "a message" if count == 1 else f"{count if count < SHOWN_MAX else 'some'} messages"
-    which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which and why"
-    others = "so many that deliveries pause" if status.refuses_all else "and the others are delivered"
-    return f"the database refuses to lease {what}, {others}; {which}"
 
 
 async def _queues(views: QueueViews, plan: Show) -> list[Values]:

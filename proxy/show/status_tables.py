@@ -9,10 +9,11 @@ from types import MappingProxyType
 
 from engine.background.dead_letter_mover import dead_letter_name
 from engine.background.surveyor import Survey
+from engine.delivery.refusals import SHOWN_MAX
 from engine.model.explanation import moment
 from engine.model.identity import id_text
 from engine.model.options import QueueOptions
-from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
+from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus, quoted
 from engine.model.topics import GroupLag
 from engine.store.base import LeasedMessage
 from proxy.show.columns import Row, like_pattern, number_column, text_column
@@ -269,6 +270,17 @@ def shown(rows: Iterable[Values]) -> list[Row]:
 def text_of(value: int | float | str) -> str:
     """A value as text."""
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def delivery_problem(status: QueueStatus) -> str:
+    """Why messages are not delivered, without the database's text, which may quote one. "": they are."""
+    if not status.refused:
+        return f"deliveries fail with {status.failing}" if status.failing else ""
+    count = len(status.refused)
+    what = "a message" if count == 1 else f"{count if count < SHOWN_MAX else 'some'} messages"
+    which = f"EXPLAIN DELIVERY FOR {quoted(status.name.table)} shows which and why"
+    others = "so many that deliveries pause" if status.refuses_all else "and the others are delivered"
+    return f"the database refuses to lease {what}, {others}; {which}"
 
 
 def dead_letter_queue(queue: QueueSpec, catalog: QueueCatalog) -> QueueSpec | None:

@@ -23,7 +23,7 @@ from engine.model.queue import (
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
-from proxy.show.status_tables import Values, dead_letter_queue
+from proxy.show.status_tables import Values, dead_letter_queue, delivery_problem
 from proxy.show.trace_rows import history_problem
 from rewriter.plan import Show
 
@@ -112,6 +112,7 @@ class TopicViews:
         try:
             lag = await self._engine.topics.lag(group)
             problem = problem or _problem(self._engine.catalog.topics[topic], group, lag)
+            problem = problem or (status is not None and delivery_problem(status)) or None
         except EngineError as error:
             problem = error.message
         problem = problem and self._redact(problem)

@@ -196,3 +196,15 @@ async def test_a_database_that_cannot_be_reached_is_told_of_once_and_its_return_
         assert [level for level, _ in told] == ["WARNING", "INFO"] * 2, told
         assert told[0][1] == "database trouble, trying again: gone"
         assert told[1][1].startswith("the database works again after 6")
+
+
+@in_virtual_time
+async def test_a_status_has_the_number_of_the_error_that_deliveries_fail_with():
+    async with world() as w:
+        await w.receive()
+        w.store.down = BackendError("Truncated incorrect INTEGER value: 'SECRET'", 1146)
+        await w.commit(Row(1))
+        assert w.manager.status().failing == "error 1146, which the log explains"
+        w.store.down = None
+        await pass_time(10)
+        assert not w.manager.status().failing
