@@ -52,7 +52,7 @@ _COMPOUND = re.compile(
     + rb"(?>(?:" + _phrase(b"AGGREGATE") + rb")?)(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)"
     rb"|" + _phrase(b"ALTER") + _DEFINER + rb"EVENT"
     rb"|BEGIN" + WORD_END + SPACE + rb"(?!WORK\b)[\w\x80-\xff]++|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END
-    + rb"|[\w$]++" + SPACE + rb":(?!=)|\w*+[\x80-\xff]",
+    + rb"|[\w$]*+(?:[\x80-\xff]|" + SPACE + rb":(?!=))",
     re.IGNORECASE,
 )  # fmt: skip
 

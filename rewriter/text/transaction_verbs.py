@@ -25,7 +25,7 @@ def transaction_verb(sql: bytes, *, backslash_escapes: bool = True) -> Transacti
 
 def verb_of(sql: bytes, *, backslash_escapes: bool = True) -> TransactionVerb | None:
     """As `transaction_verb`, for one statement."""
-    if is_unread(sql, backslash_escapes=backslash_escapes):
+    if b"/*" in sql and is_unread(sql, backslash_escapes=backslash_escapes):
         return TransactionVerb.OPAQUE
     verb, end = leading_verb(sql)
     match verb:
