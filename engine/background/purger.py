@@ -36,11 +36,12 @@ _PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the sa
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult:
-    """One pass: messages deleted, batches it took, and whether it stopped for lack of time."""
+    """One pass: messages deleted, batches it took, whether it stopped for lack of time, and what a shard refused."""
 
     messages: int
     batches: int
     more: bool
+    refused: PartlyRefused | None = None
 
 
 class Purger(Service):
@@ -62,7 +63,6 @@ class Purger(Service):
         """Why messages are not deleted, where this process deletes them."""
         self._stuck: Stuck = {}
         self._stuck_until = 0.0
-        self._refused: PartlyRefused | None = None
         self._changed_at = self._clock.monotonic()  # what was acked before is not known
 
     @property
@@ -71,7 +71,7 @@ class Purger(Service):
 
     async def run_once(self) -> PurgeResult:
         """Delete messages that are old enough. Raises BackendError; those deleted before stay deleted."""
-        deadline, self._refused = self._clock.monotonic() + self._period, None
+        deadline, refused = self._clock.monotonic() + self._period, None
         whole = await self._work.run(self._store.purge_partitions(self.queue))
         messages, batches = 0 if whole is None else self._dropped(whole), 0
         if self._clock.monotonic() >= self._stuck_until:
@@ -85,17 +85,17 @@ class Purger(Service):
             try:
                 count = await self._work.run(self._store.purge(self.queue, limit, whole, self._stuck))
             except PartlyRefused as error:  # what is in other shards goes on
-                count, self._refused = error.changed, error
+                count, refused = error.changed, error
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
             if count + len(self._stuck) - stuck < limit or len(self._stuck) >= _STUCK_MAX:
                 self._pace.behind = False
-                return PurgeResult(messages, batches, more=False)
+                return PurgeResult(messages, batches, more=False, refused=refused)
             if self._clock.monotonic() >= deadline:
                 break
             await self._pause(self._pace.rest(self._clock.monotonic() - began))
         self._pace.behind = True
-        return PurgeResult(messages, batches, more=True)
+        return PurgeResult(messages, batches, more=True, refused=refused)
 
     def _stuck_problem(self) -> str | None:
         """Without the database's text, which may name other tables and quote the message."""
@@ -150,8 +150,8 @@ class Purger(Service):
             return
         self._failing = False
         problem, before = self._stuck_problem(), self.problem
-        if self._refused is not None:
-            self.problem = f"purge failed in a shard with {self._refused.number_only}"
+        if purged.refused is not None:
+            self.problem = f"purge failed in a shard with {purged.refused.number_only}"
             self._idle_pace.passed(useful=True)
             return
         self.problem = problem

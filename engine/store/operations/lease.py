@@ -7,7 +7,6 @@ rows that it may lease; then the lease, the rows after it, and the commit.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,26 +28,30 @@ CLAIM_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Of the rows of several messages that are claimed together: memory must not grow with them. One that is larger is
 claimed alone."""
 
-_WAIT_AGAIN_SECONDS = 30.0  # after a wait in vain, which takes LOCK_WAIT_SECONDS each time
+_WITHOUT_WAITING = 50  # changes after a wait in vain, which takes LOCK_WAIT_SECONDS each time
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
 
 class LockWaits:
     """Whether the changes of a queue's rows, which are locked before, wait for what its triggers need and others have
-    locked: not for a while after that was in vain, where the server knows such statements."""
+    locked: not the next ones after that was in vain, where the server knows such statements. A lost update is a
+    wait more or less."""
 
     def __init__(self) -> None:
-        self._until = float("-inf")
+        self._without = 0
 
     def prefix(self, connection: StoreConnection) -> str:
         """What precedes an UPDATE."""
-        return connection.without_waiting if time.monotonic() < self._until else ""
+        if not self._without:
+            return ""
+        self._without -= 1
+        return connection.without_waiting
 
     def failed(self, error: BackendError) -> None:
         """A change has failed."""
         if error.errno in LOCKED:
-            self._until = time.monotonic() + _WAIT_AGAIN_SECONDS
+            self._without = _WITHOUT_WAITING
 
 
 @dataclass(frozen=True, slots=True)
