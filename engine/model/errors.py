@@ -21,8 +21,9 @@ NO_SUCH_TABLE = 1146
 
 _LOCK_WAIT = 1205
 
-LOCKED = frozenset((_LOCK_WAIT, 3572))
-"""Another transaction has locked a row, and the statement did not wait, or no longer."""
+LOCKED = frozenset((_LOCK_WAIT, 1467, 3572))
+"""Another transaction has locked a row, or an INSERT ... SELECT the table's ids, and the statement did not wait, or no
+longer."""
 
 INTERRUPTED = frozenset((1317, 1969, 3024))
 """A statement was ended by an administrator or a time limit; earlier statements of the same packet stay in effect."""

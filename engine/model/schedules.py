@@ -167,8 +167,9 @@ class Insertion:
     rows: tuple[tuple[Value, ...], ...]
 
 
-MakeInsert = Callable[[Insertion], Awaitable[Callable[[Any], object]]]
-"""From messages to what adds them, on a StoreConnection and in its transaction. Raises BackendError."""
+MakeInsert = Callable[[Insertion, bool], Awaitable[Callable[[Any], object]]]
+"""From messages to what adds them, on a StoreConnection and in its transaction. The other argument: whether it may wait
+for a lock that a client has. Raises BackendError."""
 
 
 # --- values as text

@@ -7,9 +7,10 @@ Rules
   is still due: so a leader that was killed delays a tick by two seconds.
 - The next tick of each schedule is in memory. The table is read after a reported change (a client's commit), at the
   engine's periodic poll, and at ticks; never between.
-- Schedules that are due together are sent in one transaction. If that fails, one by one: a schedule whose message the
-  database refuses, or whose unique key a client's open transaction holds, delays no other for long. Its problem is
-  stored in its row and logged once, and its tick is retried after a pause that doubles, up to a minute.
+- Schedules that are due together are sent in one transaction, which waits for no lock. If that fails, one by one, and
+  each waits its turn for a lock, some seconds: a schedule whose message the database refuses, or whose unique key a
+  client's open transaction holds, delays no other for long. Its problem is stored in its row and logged once, and its
+  tick is retried after a pause that doubles, up to a minute.
 - A message whose unique key is taken is not sent: it waits already. Its tick is done.
 - Any rows may be written to the table. Missed ticks are made up for at a bounded rate in each database, after those in
   time, and the log has a few lines a minute about them, and about schedules that fail.
@@ -321,7 +322,7 @@ class Scheduler(Service):
             locked = error.errno in LOCKED
             if len(steps) > 1 and (locked or not is_transient(error)):
                 await self._take_one_by_one(name, database, steps)
-            elif is_transient(error) and not (locked and database.schedules[steps[0].schedule.name.name].tried):
+            elif not database.schedules[steps[0].schedule.name.name].tried if locked else is_transient(error):
                 self._postpone(database, [step.schedule.name.name for step in steps])
             else:
                 await self._failed(database, steps[0].schedule.name, error)

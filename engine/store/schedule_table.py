@@ -33,7 +33,7 @@ _DUPLICATE = 1062
 _PROBLEM = 1000  # characters of its column
 
 
-async def no_inserts(insertion: Insertion) -> Callable[[Any], object]:
+async def no_inserts(insertion: Insertion, waits: bool) -> Callable[[Any], object]:
     """Where no messages can be made."""
     raise BackendError(f"no messages can be made here for {insertion.target}", 1235)
 
@@ -91,8 +91,9 @@ class ScheduleTable:
     async def _step(
         self, database: str, steps: Sequence[Step], messages: Sequence[Sequence[Insertion]], passed: int | None = None
     ) -> dict[str, int]:
-        """`passed`: the error of an INSERT after which the others continue."""
-        inserts = [[(len(each.rows), await self._insert(each)) for each in of_step] for of_step in messages]
+        """`passed`: the error of an INSERT after which the others continue. One schedule alone may wait for a lock."""
+        waits = len(steps) == 1
+        inserts = [[(len(each.rows), await self._insert(each, waits)) for each in of_step] for of_step in messages]
         statements = self._statements(database)
         lock = statements.lock(len(steps))
 

@@ -140,9 +140,9 @@ def _conditions(database: SqliteDatabase) -> Conditions:
 
 
 def _inserts(database: SqliteDatabase) -> MakeInsert:
-    """Makes messages as a client's session would."""
+    """Makes messages as a client's session would; they wait for no row, as one transaction writes at a time."""
 
-    async def insert(messages: Insertion) -> Callable[[SqliteStoreConnection], object]:
+    async def insert(messages: Insertion, waits: bool) -> Callable[[SqliteStoreConnection], object]:
         session = EmbeddedSession(database, Identity(0, "", "", EMBEDDED_VERSION), lambda: ())
         try:
             work = await session.insertion(insertion_sql(messages))

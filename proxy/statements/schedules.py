@@ -60,11 +60,10 @@ class Done:
     notes: Notes = ()
 
 
-async def server_insert(messages: Insertion) -> Callable[[StoreConnection], object]:
-    """See MakeInsert: on a server, which reads what a client would write. Where the server can, it fails at once if a
-    client's open transaction holds a unique key."""
+async def server_insert(messages: Insertion, waits: bool) -> Callable[[StoreConnection], object]:
+    """See MakeInsert: on a server, which reads what a client would write, and waits for locks where it must."""
     text = sql.insertion_sql(messages)
-    return lambda connection: connection.execute(connection.without_waiting + text)
+    return lambda connection: connection.execute(text if waits else connection.without_waiting + text)
 
 
 class ScheduleStatements(UnitOfWork):

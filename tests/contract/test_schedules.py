@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from servers import NS, Sql, wait_until
@@ -176,6 +178,29 @@ def test_a_key_that_an_open_transaction_holds_stops_its_own_schedule_alone(sql, 
         sql(f"DROP SCHEDULE {schedule}_other")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}"), timeout=70, what="the tick to be sent")
     wait_until(lambda: not shown(sql, schedule)["problem"], what="the problem to end")
+
+
+def test_short_locks_that_follow_each_other_delay_ticks_and_stop_none(sql, queue, schedule, connect, place):
+    """At no moment are the queue's rows free: a tick waits for its turn, as any INSERT does."""
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q, enough = queue("n INT"), Event()
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+
+    def hold(client):
+        while not enough.is_set():
+            for statement in ("BEGIN", f"SELECT n FROM {q} WHERE n > 0 FOR UPDATE", "SELECT SLEEP(0.2)", "COMMIT"):
+                client(statement)
+
+    with ThreadPoolExecutor(2) as threads:
+        clients = [threads.submit(hold, connect()) for _ in range(2)]
+        try:
+            sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1s' (n) VALUES (-1)")
+            wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q} WHERE n < 0") >= 6, timeout=20, what="ticks")
+            assert shown(sql, schedule)["problem"] is None
+        finally:
+            enough.set()
+    assert [client.result() for client in clients] == [None, None]
 
 
 def test_run_now(sql, queue, schedule, stream):

@@ -52,7 +52,7 @@ RATES = {"slow": 0.02, "lost": 0.003, "broken": 0.003, "forgotten": 0.003, "lock
 _WORD_LOST = 0.05
 
 
-async def _insert(messages: Insertion) -> Callable[[Any], object]:
+async def _insert(messages: Insertion, waits: bool) -> Callable[[Any], object]:
     text = _in_sqlite(insertion_sql(messages))
     return lambda connection: connection.execute(text)
 

@@ -240,11 +240,12 @@ async def test_a_unique_key_that_an_open_transaction_holds_holds_up_no_other_sch
     assert len([record for record in caplog.records if "cannot be sent, it" in record.getMessage()]) <= 20
 
 
+@pytest.mark.parametrize("error", [LockWaitTimeout(), BackendError("Failed to read auto-increment value", 1467)])
 @in_virtual_time
-async def test_a_short_wait_for_a_lock_is_no_problem():
+async def test_a_short_wait_for_a_lock_is_no_problem(error):
     world = World()
     world.add("s", 60 * NS)
-    world.store.refused["q"] = LockWaitTimeout()
+    world.store.refused["q"] = error
     async with world:
         first = world.store.rows["s"].next_ns
         await pass_time((first - world.clock.now_ns()) / NS + 0.1)
