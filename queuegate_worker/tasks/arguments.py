@@ -90,6 +90,10 @@ def parameters_of(function: Callable[..., Any], *, skip_first: bool) -> Paramete
     parameters = [*signature.parameters.values()]
     if skip_first and not parameters:
         raise WorkerError(f"{function.__name__} takes no arguments, but the context is its first")
+    if skip_first and parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise WorkerError(
+            f"{function.__name__}: the first argument is its context, so it cannot be given by name alone"
+        )
     parameters = parameters[1:] if skip_first else parameters
     return Parameters(signature.replace(parameters=parameters), getattr(inspect.unwrap(function), "__globals__", {}))
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 from weakref import ref
 
@@ -186,7 +187,12 @@ class ContextTask(Task[P, R]):
 
 AnyTask = Task[..., Any]
 
+_Run = tuple[CodeType, dict[str, Any]]
+"""A module's code, and its names."""
+
 _tasks: dict[str, AnyTask] = {}
+_runs: dict[str, _Run | None] = {}
+"""Where each was made."""
 
 
 @overload
@@ -270,16 +276,16 @@ def _default_name(function: Callable[..., Any]) -> str:
     """Its module and name. Raises WorkerError where the name would be one for many functions: it is made in a function
     that has returned, of a module that is not running now."""
     name = f"{_module_name(function)}.{function.__qualname__}"
-    if "<locals>" in name and function.__module__ not in _running_modules():
+    if "<locals>" in name and function.__module__ not in (each.f_globals.get("__name__") for each in _frames()):
         raise WorkerError(f"{name} is a function of a decorator: {_DECORATORS}, or give the task a name=")
     return name
 
 
-def _running_modules() -> Iterator[str | None]:
+def _frames() -> Iterator[FrameType]:
     """From the inside to the outside; also a decorator of the program that calls `task`."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        yield frame.f_globals.get("__name__")
+        yield frame
         frame = frame.f_back
 
 
@@ -337,55 +343,84 @@ def _schedule(made: AnyTask, rules: Mapping[str, str]) -> Schedule | None:
 
 
 def _register(made: AnyTask) -> AnyTask:
-    name = made.name
-    if name in _tasks and (
-        not _same(_tasks[name].function, made.function) or (_differ(_tasks[name], made) and _is_used_elsewhere(name))
-    ):
-        raise WorkerError(f"there are two tasks of the name {name}: give one another name=; {_DECORATORS}")
-    _tasks[name] = made
+    name, run = made.name, _module_run()
+    if name in _tasks and _tasks[name] != made and not _is_loaded_again(_tasks[name], made, run):
+        # No variable has the task that was there: it would be in use.
+        other = _is_another(_tasks[name], made, run)
+        if other or (_differ(_tasks[name], made) and _is_used_elsewhere(name)):
+            raise WorkerError(f"there are two tasks of the name {name}: give one another name=; {_DECORATORS}")
+    _tasks[name], _runs[name] = made, run
     return made
 
 
+def _module_run() -> _Run | None:
+    """The module that is being loaded, or the program that runs; None in a thread."""
+    return next(((each.f_code, each.f_globals) for each in _frames() if each.f_code.co_name == "<module>"), None)
+
+
+def _is_loaded_again(before: AnyTask, now: AnyTask, run: _Run | None) -> bool:
+    """Whether the code of a module, or of a notebook's cell, runs again, and may have been changed."""
+    ran = _runs.get(now.name)
+    if ran is None or run is None or ran[0] is run[0] or _name_in_module(before) != _name_in_module(now):
+        return False
+    return ran[1] is run[1] or ran[0].co_filename == run[0].co_filename
+
+
+def _is_another(before: AnyTask, now: AnyTask, run: _Run | None) -> bool:
+    """Whether it has another place in the program, or is a second one of a module; a function that makes tasks may be
+    one that makes an application for each test."""
+    of_module = run is not None and run[1].get("__name__") == now.function.__module__
+    return _places(before) != _places(now) or (of_module and "<locals>" not in _name_in_module(now))
+
+
+def _name_in_module(made: AnyTask) -> str:
+    return str(inspect.unwrap(made.function).__qualname__)
+
+
 def _differ(before: AnyTask, now: AnyTask) -> bool:
-    """Whether one function has made two that do different things, or one is a task twice with different options."""
-    if before.function is not now.function and "<locals>" not in inspect.unwrap(now.function).__qualname__:
-        return False  # the module was loaded again, and may have changed
+    """Whether one place of the program has made two that do different things, or have different options."""
     same_options = replace(before, function=now.function, parameters=now.parameters) == now
     return not same_options or _values(before.function) != _values(now.function)
 
 
 def _values(function: Callable[..., Any]) -> list[object]:
-    """What the function has from those around it, as far as that can be compared."""
-    closures = [getattr(each, "__closure__", None) or () for each in _functions(function)]
-    values = gc.get_referents(*(cell for closure in closures for cell in closure))  # a cell may be empty
-    return [each for each in values if isinstance(each, str | bytes | int | float)]
+    """What the function is, and has from those around it, as far as that can be compared."""
+    values = list[Any]()
+    for each in _functions(function):
+        values += [getattr(each, "__code__", None), *(getattr(each, "__defaults__", None) or ()), *_in_closure(each)]
+        values += (getattr(each, "__kwdefaults__", None) or {}).values()
+        values += [*each.args, *each.keywords.values()] if isinstance(each, partial) else []
+    return [each for each in values if isinstance(each, str | bytes | int | float | CodeType)]
 
 
 def _is_used_elsewhere(name: str) -> bool:
     """Whether a part of the program has that task; one that was made for a test that is over has it no more."""
     task = ref(_tasks.pop(name))
-    gc.collect()
+    if task() is not None:
+        gc.collect()
     if (still := task()) is not None:
         _tasks[name] = still
     return still is not None
 
 
-def _same(before: Callable[..., Any], now: Callable[..., Any]) -> bool:
-    """Whether it is the same place of the program that has run again, as when a module is loaded again."""
-    one, other = _functions(before), _functions(now)
-    (old, *_), (new, *_) = one, other
-    in_loop = old is not new and old.__code__ is new.__code__ and "<locals>" not in new.__qualname__
-    places = [[(each.__code__.co_filename, each.__qualname__) for each in functions] for functions in (one, other)]
-    return places[0] == places[1] and not in_loop
+def _places(made: AnyTask) -> list[tuple[str, str]]:
+    """Where the program has the functions of a task."""
+    codes = [(getattr(each, "__code__", None), each) for each in _functions(made.function)]
+    return [("" if code is None else code.co_filename, getattr(each, "__qualname__", "")) for code, each in codes]
 
 
 def _functions(function: Callable[..., Any]) -> list[Any]:
-    """The function itself, and those in its closure: a decorator without functools.wraps has the function there."""
-    functions = [inspect.unwrap(function)]
+    """The function, those that it is a decorator of, and those in closures: a decorator without functools.wraps has the
+    function there."""
+    functions: list[Any] = [function]
     for each in functions:  # it grows meanwhile
-        inside = gc.get_referents(*(getattr(each, "__closure__", None) or ()))  # a cell may be empty
-        functions += [each for each in inside if inspect.isfunction(each) and each not in functions]
+        inside = [getattr(each, "__wrapped__", None), *filter(inspect.isfunction, _in_closure(each))]
+        functions += [new for new in inside if new is not None and new not in functions]
     return functions
+
+
+def _in_closure(function: Any) -> list[Any]:
+    return gc.get_referents(*(getattr(function, "__closure__", None) or ()))  # a cell may be empty
 
 
 def _keeps_results(queue: str) -> bool:

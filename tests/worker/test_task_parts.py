@@ -186,6 +186,52 @@ def test_two_tasks_of_one_function_that_makes_them_are_refused():
     assert new("refund", queue="b")() == "refund"  # an application of another test
 
 
+TWINS = """
+import functools
+from textwrap import dedent
+from queuegate_worker import task
+def audited(level):
+    def decorator(function):
+        @functools.wraps(function)
+        def around(*args):
+            return function(level)
+        return around
+    return decorator
+def report(day): ...
+def partly(day):
+    return functools.update_wrapper(functools.partial(report, day), report)
+def new(word, **options):
+    @task(**options)
+    def pay(customer=0, word=word):
+        return word
+    return pay
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("fast = task(queue='fast')(audited('fast')(report))", "slow = task(queue='slow')(audited('slow')(report))"),
+        ("fast = task(audited('fast')(report))", "slow = task(audited('slow')(report))"),
+        ("fast = task(partly(1))", "slow = task(partly(2))"),
+        ("fast = task(queue='fast')(lambda: 1)", "slow = task(queue='slow')(lambda: 1)"),
+        ("@task\ndef poll(): return 1", "@task\ndef poll(): return 2"),
+        ("charge = new('charge')", "refund = new('refund')"),
+        ("fast = task(name='s', queue='fast')(dedent)", "slow = task(name='s', queue='slow')(dedent)"),
+    ],
+)
+def test_two_tasks_of_one_module_are_refused_and_a_module_that_is_loaded_again_has_its_new_ones(first, second):
+    def load(*lines):
+        exec(compile("\n".join((TWINS, *lines)), "twins.py", "exec"), names)
+
+    names = {"__name__": "twins"}
+    with pytest.raises(WorkerError, match="two tasks of the name"):
+        load(first, second)
+    load(second)
+    load(first)
+    assert len(task_module.tasks()) == 1
+
+
 def test_one_function_is_no_two_tasks():
     slow = task(name="slow")(handled)
     with pytest.raises(WorkerError, match="two tasks of the name slow"):
@@ -223,6 +269,8 @@ def test_a_decorator_that_takes_arguments_by_name():
     assert seen == [(7, date(2026, 5, 1))]
     with pytest.raises(WorkerError, match="positional"):
         book.send(7)
+    with pytest.raises(WorkerError, match="by name alone"):
+        task(takes_context=True)(by_name(lambda context, order: order))
 
 
 def test_a_default_name_is_that_of_the_function_and_not_of_a_decorator_in_another_module():
