@@ -50,6 +50,20 @@ def test_messages_older_than_retain_are_deleted(sql, topic):
     assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == topic_options("retain = 604800s")
 
 
+def test_a_problem_says_that_a_client_has_locked_the_oldest_messages(sql, topic, connect, place):
+    """As many as one batch has; fewer are passed over."""
+    if place == "embedded":
+        pytest.skip("it has no locks of rows")
+    t, client = topic("WITH (retain_rows = 600)"), connect()
+    sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * 600)}")
+    client("BEGIN")
+    client.rows(f"SELECT id FROM {t} WHERE id <= 550 FOR UPDATE")
+    sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(2)'] * 600)}")
+    wait_until(lambda: "1205" in (sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["problem"] or ""), 40)
+    client("ROLLBACK")
+    wait_until(lambda: len(ids(sql, t)) <= 600 and not sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["problem"], 40)
+
+
 def test_nothing_is_deleted_as_long_as_a_group_cannot_be_read(sql, topic):
     t = topic("", safe="START AT EARLIEST WITH (retain = 'until_consumed')")
     queue = f"{t}_group_safe"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.backend.base import Statement, StoreConnection
+from engine.model.errors import LockWaitTimeout
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
@@ -29,7 +30,8 @@ def retain(
     grace: Grace = NO_GRACE,
 ) -> RetentionResult:
     """Delete up to `limit` messages beyond the topic's retention, except those that a group needs, or that are locked
-    now. Nothing, as long as there is a group that `groups` lacks."""
+    now. Nothing, as long as there is a group that `groups` lacks. Raises LockWaitTimeout where `limit` are locked,
+    and so all that were examined."""
     read = positions_of(connection, positions.lock, groups)
     floor = first_retained(connection, statements, groups, read)
     excess = _excess(connection, statements, log, topic, floor, limit, grace)
@@ -37,6 +39,8 @@ def retain(
         return RetentionResult(0, False, {})
     # A DELETE would wait for what a client has locked, and no group would be fed meanwhile.
     ids = [int(row[0]) for row in connection.query(statements.locked(len(excess)), excess)]
+    if not ids and len(excess) == limit:  # what is behind them is not examined
+        raise LockWaitTimeout(f"a client has locked the {limit} oldest messages")
     if not ids:
         return RetentionResult(0, False, {})
     check_mark(connection, statements.table)
