@@ -35,7 +35,9 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     """ACK by ids or by condition."""
     condition = ack_condition(statement, spec)
     if statement.ids:
-        effects = _ack_effects(statement.ids, spec)
+        ids, complete = known_ids(statement.ids, spec)
+        settled = ((spec.name, ids),) if ids else ()
+        effects = Effects(settled=settled, uncertain=frozenset(() if complete else (spec.name,)))
     else:
         effects = _ending(spec, condition.encode("utf-8", "surrogatepass"))
     effects = replace(effects, tally=(spec.name, "acked"))
@@ -115,14 +117,6 @@ def known_ids(tokens: tuple[Token, ...], spec: QueueSpec) -> tuple[tuple[Message
     kind = key_kind(spec)
     known = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
     return tuple(int(text) if kind is KeyKind.INTEGER else text for text in known), len(known) == len(tokens)
-
-
-def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec) -> Effects:
-    ids, complete = known_ids(tokens, spec)
-    return Effects(
-        settled=((spec.name, ids),) if ids else (),
-        uncertain=frozenset() if complete else frozenset((spec.name,)),
-    )
 
 
 # --- UPDATE

@@ -62,6 +62,8 @@ REVIEWED = {
     ("rewriter/grammar/system_tables.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_information.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_shows.py", "table.value"): "a name of the product's own",
+    ("proxy/show/system_information.py", "value.encode('utf-8', 'replace').hex()"): "hexadecimal digits",
+    ("proxy/statements/topics.py", "plan.group"): "the text of an error",
     ("proxy/show/system_information.py", "field.name"): "a name of the product's own",
     (
         "proxy/show/system_information.py",
