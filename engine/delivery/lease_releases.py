@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from engine.clock import DatabaseTime
 from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import LOCKED, READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
+from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
 from engine.model.identity import is_spent
 from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
@@ -129,7 +129,7 @@ class LeaseReleases:
         except BackendError as error:
             changed = error.changed if isinstance(error, PartlyRefused) else 0
             self._note(queue, entry, changed)
-            if is_refusal(error) or error.errno in LOCKED:
+            if is_refusal(error) or error.of_rows:
                 self._refused(queue, entry, error)
                 return changed
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
@@ -160,7 +160,7 @@ class LeaseReleases:
 
     def _refused(self, queue: QueueSpec, entry: _PendingRelease, error: BackendError) -> None:
         """The database refuses to change one of the messages, or all."""
-        locked = error.errno in LOCKED  # after seconds: first the pass goes on
+        locked = error.of_rows  # after seconds: first the pass goes on
         if len(entry.leases) > 1 and len(entry.refused) < _REFUSED_MAX:
             at, due = self._pending.index(entry), self._clock.monotonic() if locked else 0.0
             self._pending[at : at + 1] = entry.halves(due)  # the first half comes next, down to one message

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from engine.clock import Clock
 from engine.delivery.conflicts import CONFLICTS_MAX, MANY_PAUSE_SECONDS
-from engine.model.errors import LOCKED, BackendError
+from engine.model.errors import BackendError
 from engine.model.identity import id_text
 from engine.model.queue import MessageId, QueueName
 
@@ -82,7 +82,7 @@ class Refusals:
         """The database refuses to lease this one alone; whether the others are to be tried at once. It is in `until`
         from now on, if there is room."""
         self._drop_stale()
-        known, locked = self._known.get(id_), error.errno in LOCKED
+        known, locked = self._known.get(id_), error.of_rows
         if locked:
             self._row.new += IN_A_ROW_MAX // SEVERAL
         if known is None:

@@ -31,7 +31,7 @@ from engine.delivery.queue_leases import QueueLeases
 from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delay_ns, lease_delays_ns
 from engine.model.claim_size import ClaimSize
-from engine.model.errors import LOCKED, BackendError, fails_as_whole
+from engine.model.errors import BackendError, fails_as_whole
 from engine.model.lease_token import LeaseTimes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
@@ -391,8 +391,8 @@ class Sender:
             ids = failed[1]
         if ids is None or not fails_as_whole(error):
             return False
-        if len(ids) == 1 and error.errno in LOCKED and not self._cache.together:
-            return False  # it keeps no other: its table may be locked
+        if len(ids) == 1 and error.of_rows and not self._cache.together:
+            return False  # it keeps no other
         if len(ids) == 1:
             refusals, skipped = self._leases.refusals, []
             others = refusals.refuse(ids[0], error)

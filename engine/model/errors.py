@@ -154,11 +154,13 @@ class BackendError(EngineError):
 
     `message` is for the client whose statement it was. As a string, as in logs, it contains no values of rows.
     `committed`: how many statements of the same round trip were answered before, each a transaction of its own.
+    `of_rows`: a change of rows that were locked before has waited in vain, so their triggers need what others have
+    locked.
     """
 
     def __init__(self, message: str, errno: int = 1105, sqlstate: str | None = None) -> None:
         super().__init__(message, errno, sqlstate)
-        self.committed = 0
+        self.committed, self.of_rows = 0, False
         self.args = (_without_values(message, errno),)
 
     @property
@@ -192,7 +194,7 @@ class PartlyRefused(BackendError):
 
     def __init__(self, error: BackendError, changed: int) -> None:
         super().__init__(error.message, error.errno, error.sqlstate)
-        self.changed = changed
+        self.changed, self.of_rows = changed, error.of_rows
 
 
 class CommitUnknown(BackendUnavailable):
@@ -228,9 +230,8 @@ def is_refusal(error: BackendError) -> bool:
 
 
 def fails_as_whole(error: BackendError) -> bool:
-    """Whether work on several rows may have failed because of how they are, and may succeed with fewer of them: a
-    trigger may wait for what another transaction has locked."""
-    return error.errno == TOO_LARGE or error.errno in LOCKED or is_refusal(error)
+    """Whether work on several rows may have failed because of how they are, and may succeed with fewer of them."""
+    return error.errno == TOO_LARGE or error.of_rows or is_refusal(error)
 
 
 def is_transient(error: BackendError) -> bool:

@@ -269,7 +269,6 @@ class Claims:
             return await work()
         except BackendError as error:
             self._has_row.discard(queue.name)
-            self._prepared.of(queue).lock_waits.failed(error)
             if isinstance(error, CommitUnknown) and isinstance(error.result, Claim):
                 raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise

@@ -51,7 +51,7 @@ class LockWaits:
     def failed(self, error: BackendError) -> None:
         """A change has failed."""
         if error.errno in LOCKED:
-            self._without = _WITHOUT_WAITING
+            error.of_rows, self._without = True, _WITHOUT_WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,22 @@ def claim_locked(
     commits: bool = True,
 ) -> Claim:
     """Lease what this transaction has locked."""
+    try:
+        return _claim_locked(connection, statements, queue, locked, terms, commits=commits)
+    except BackendError as error:
+        terms.lock_waits.failed(error)
+        raise
+
+
+def _claim_locked(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    locked: Locked,
+    terms: Terms,
+    *,
+    commits: bool,
+) -> Claim:
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns, rows, delays_ns = locked.now_ns, _claimable(locked.rows, terms), terms.delays_ns

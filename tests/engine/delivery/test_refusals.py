@@ -221,6 +221,7 @@ async def test_the_others_are_released_and_the_queue_goes_on(bad):
 
 
 LOCK_WAIT = BackendError("Lock wait timeout exceeded; try restarting transaction", 1205)
+LOCK_WAIT.of_rows = True  # as the store says of a change of rows that it has locked before
 
 
 @pytest.mark.parametrize("locked", [(1,), (1, 2, 3), (40, 41, 117), range(1, 101)])
