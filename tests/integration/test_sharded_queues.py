@@ -132,7 +132,8 @@ def test_an_ack_commits_with_a_row_of_the_same_shard_only(sql, q, gate):
     vtgate = Sql(gate.connect(database=SHARDED))
     vtgate(f"CREATE TABLE {business} (k BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL)")
     vtgate(f"ALTER VSCHEMA ON {SHARDED}.{business} ADD VINDEX binary_md5 (k) USING binary_md5")
-    wait_until(lambda: _accepts(vtgate, f"INSERT INTO {business} VALUES ({LOW}, 0)"), what="vtgate to know the table")
+    insert = f"INSERT INTO {business} VALUES ({LOW}, 0)"
+    wait_until(lambda: _accepts(vtgate, insert), timeout=60, what="vtgate to know the table")
     vtgate(f"INSERT INTO {business} VALUES ({HIGH}, 0)")
     ids = enqueued(sql, q, (LOW, "a"), (HIGH, "b"))
     assert received(sql, q, 2) == ["a", "b"]
