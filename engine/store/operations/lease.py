@@ -36,7 +36,7 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 class LockWaits:
     """Whether the changes of a queue's rows, which are locked before, wait for what its triggers need and others have
     locked: not the next ones after that was in vain, where the server knows such statements. A lost update is a
-    wait more or less."""
+    wait more or less. The changes are made within it, `with lock_waits`."""
 
     def __init__(self) -> None:
         self._without = 0
@@ -48,9 +48,11 @@ class LockWaits:
         self._without -= 1
         return connection.without_waiting
 
-    def failed(self, error: BackendError) -> None:
-        """A change has failed."""
-        if error.errno in LOCKED:
+    def __enter__(self) -> None:
+        """Rows are changed."""
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, BackendError) and error.errno in LOCKED:
             error.of_rows, self._without = True, _WITHOUT_WAITING
 
 
@@ -140,31 +142,15 @@ def claim_locked(
     commits: bool = True,
 ) -> Claim:
     """Lease what this transaction has locked."""
-    try:
-        return _claim_locked(connection, statements, queue, locked, terms, commits=commits)
-    except BackendError as error:
-        terms.lock_waits.failed(error)
-        raise
-
-
-def _claim_locked(
-    connection: StoreConnection,
-    statements: QueueStatements,
-    queue: QueueSpec,
-    locked: Locked,
-    terms: Terms,
-    *,
-    commits: bool,
-) -> Claim:
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns, rows, delays_ns = locked.now_ns, _claimable(locked.rows, terms), terms.delays_ns
-    prefix = terms.lock_waits.prefix(connection)
-    note_failures(connection, statements, queue, _expired(queue, rows, terms), prefix)
-    spent = _spent(queue, rows)
-    if spent:
-        connection.execute(prefix + statements.set_aside(len(spent)), spent)
-        rows = [row for row in rows if row.id not in spent]
+    prefix, spent = terms.lock_waits.prefix(connection), _spent(queue, rows)
+    with terms.lock_waits:
+        note_failures(connection, statements, queue, _expired(queue, rows, terms), prefix)
+        if spent:
+            connection.execute(prefix + statements.set_aside(len(spent)), spent)
+            rows = [row for row in rows if row.id not in spent]
     if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
     last, highest = max(delays_ns), highest_epoch(queue)
@@ -176,7 +162,8 @@ def _claim_locked(
     }
     epochs = {row.id: row.epoch if row.uncounted else next_epoch(row.epoch, highest) for row in rows}
     try:
-        values = _lease(connection, statements, queue, rows, _LeaseValues(ends, time_us, prefix), commits)
+        with terms.lock_waits:
+            values = _lease(connection, statements, queue, rows, _LeaseValues(ends, time_us, prefix), commits)
     except BackendUnavailable as error:
         leases = [Release(row.id, row.due_ns, ends[row.id], epochs[row.id], tokens[row.id]) for row in rows]
         raise LeaseUnknown(error, leases) from error
@@ -386,11 +373,8 @@ def release(
 ) -> int:
     """MessageStore.release."""
     chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
-    try:
-        return sum(_release_chunk(connection, statements, queue, chunk, how) for chunk in chunks)
-    except BackendError as error:
-        how.lock_waits.failed(error)
-        raise
+    with how.lock_waits:
+        return sum([_release_chunk(connection, statements, queue, chunk, how) for chunk in chunks])
 
 
 def _release_chunk(
