@@ -1,8 +1,8 @@
 """The thread that executes autocommit writes, many in one commit.
 
-Each job runs in a savepoint of its own, so one that fails leaves the others untouched; no job is answered before the
-COMMIT is on disk. When a fault rolls back the whole transaction (an interrupt, a full disk), the jobs before it, not
-yet answered, are run again without the failed one.
+Each of several jobs runs in a savepoint of its own, so one that fails leaves the others untouched; no job is answered
+before the COMMIT is on disk. When a fault rolls back the whole transaction (an interrupt, a full disk), the jobs before
+it, not yet answered, are run again without the failed one.
 """
 
 from __future__ import annotations
@@ -11,21 +11,13 @@ import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from embedded.database.connection import SqliteConnection, SqliteWorker
 from embedded.database.errors import SqliteInterrupted
-from embedded.database.writer_gate import Job
+from embedded.database.writer_gate import Batch, Job, Settled
 
 BATCH_SECONDS = 0.02  # jobs of a batch that are not begun by then wait for the next, so a slow one delays few answers
 INTERRUPT_SECONDS = 0.05  # between tries to stop a killed job: long for a thread, short for who waits
-
-
-@dataclass(eq=False, slots=True)
-class _Outcome:
-    job: Job
-    result: Any = None
-    error: BaseException | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -36,14 +28,11 @@ class BatchWriter:
     _running: Job | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    async def run(self, jobs: list[Job]) -> list[Job]:
-        """Carry out a batch and settle its futures; returns the jobs that there was no time for."""
-        outcomes, left = await self.worker.run(lambda connection: self._batch(connection, jobs))
+    def begin(self, jobs: list[Job]) -> asyncio.Future[Batch]:
+        """Have the thread carry out a batch, once the one before is over."""
         if self.worker.is_heavy:
             self.worker = self.worker.successor()
-        for outcome in outcomes:
-            _settle(outcome)
-        return left
+        return self.worker.submit(lambda connection: self._run(connection, jobs))
 
     def kill(self, job: Job) -> None:
         """Make the job fail with 1317 if it is running or has yet to run. To be called on the event loop."""
@@ -60,23 +49,25 @@ class BatchWriter:
         # It may be between two statements, where an interrupt is lost: repeat until it is over.
         asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._interrupt, job)
 
-    def _batch(self, connection: SqliteConnection, jobs: list[Job]) -> tuple[list[_Outcome], list[Job]]:
+    def _run(self, connection: SqliteConnection, jobs: list[Job]) -> Batch:
         deadline = time.monotonic() + BATCH_SECONDS
-        failed: list[_Outcome] = []
-        while True:
+        failed: list[Settled] = []
+        while jobs:
             done, left, lost = self._transaction(connection, jobs, deadline)
             if lost is None:
                 return failed + done, left
             failed.append(lost)
-            failed += [outcome for outcome in done if outcome.error is not None]
-            gone = {outcome.job for outcome in failed}
+            failed += [settled for settled in done if settled.error is not None]
+            gone = {settled.job for settled in failed}
             jobs = [job for job in jobs if job not in gone]
+        return failed, []
 
     def _transaction(
         self, connection: SqliteConnection, jobs: list[Job], deadline: float
-    ) -> tuple[list[_Outcome], list[Job], _Outcome | None]:
-        """One BEGIN ... COMMIT: outcomes, jobs not begun, and the job that took the transaction with it, if any."""
-        done: list[_Outcome] = []
+    ) -> tuple[list[Settled], list[Job], Settled | None]:
+        """One BEGIN ... COMMIT: what came of the jobs, jobs not begun, and the job that took the transaction with it,
+        if any."""
+        done: list[Settled] = []
         left: list[Job] = []
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -84,18 +75,20 @@ class BatchWriter:
                 if done and time.monotonic() > deadline:
                     left = jobs[position:]
                     break
-                outcome = self._one(connection, job)
+                settled = self._one(connection, job, alone=len(jobs) == 1)
                 if not connection.in_transaction:
-                    return done, [], outcome
-                done.append(outcome)
+                    return done, [], settled
+                done.append(settled)
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()
             raise
         return done, left, None
 
-    def _one(self, connection: SqliteConnection, job: Job) -> _Outcome:
-        connection.execute("SAVEPOINT job")
+    def _one(self, connection: SqliteConnection, job: Job, *, alone: bool) -> Settled:
+        """Run a job. `alone`: the transaction is its own, and ends with it where it fails."""
+        if not alone:
+            connection.execute("SAVEPOINT job")
         try:
             with self._lock:
                 if job.killed:
@@ -104,24 +97,17 @@ class BatchWriter:
             result = job.work(connection)
         except BaseException as error:
             self._finish()
-            if connection.in_transaction:
+            if alone:
+                connection.rollback()
+            elif connection.in_transaction:
                 connection.execute("ROLLBACK TO job")
                 connection.execute("RELEASE job")
-            return _Outcome(job, error=error)
+            return Settled(job, error=error)
         self._finish()
-        connection.execute("RELEASE job")
-        return _Outcome(job, result)
+        if not alone:
+            connection.execute("RELEASE job")
+        return Settled(job, result)
 
     def _finish(self) -> None:
         with self._lock:
             self._running = None
-
-
-def _settle(outcome: _Outcome) -> None:
-    future = outcome.job.future
-    if future.done():
-        return
-    if outcome.error is None:
-        future.set_result(outcome.result)
-    else:
-        future.set_exception(outcome.error)

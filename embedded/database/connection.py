@@ -25,7 +25,6 @@ from embedded.database.errors import SqliteInterrupted, translate
 from embedded.database.task_thread import Tasks, run_tasks
 from engine.backend.base import SqlValue
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.shared_future import wait_shared
 
 T = TypeVar("T")
 
@@ -276,15 +275,20 @@ class SqliteWorker:
 
     async def run(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` in the thread. When cancelled, it interrupts the statement and waits for the thread."""
+        future = self.submit(work)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.cancelled():
+                await self._abandon()
+            raise
+
+    def submit(self, work: Callable[[SqliteConnection], T]) -> asyncio.Future[T]:
+        """As `run`, for whoever does not wait here: cancelling the future does not stop the work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._tasks.put((work, future, loop))
-        try:
-            return await wait_shared(future)
-        except asyncio.CancelledError:
-            if not future.done():
-                await self._abandon(future)
-            raise
+        return future
 
     def interrupt(self) -> None:
         """Make the running statement fail with 1317."""
@@ -315,11 +319,13 @@ class SqliteWorker:
         """Like `close`, without waiting."""
         self._tasks.put(None)
 
-    async def _abandon(self, future: asyncio.Future[Any]) -> None:
-        while not future.done():
+    async def _abandon(self) -> None:
+        """Stop the work that no one waits for any more, and wait until the thread has come to what follows it."""
+        free = self.submit(_is_free)
+        while not free.done():
             self.interrupt()
             # Work may be between two statements, where an interrupt is lost: repeat until the thread is free.
-            await asyncio.wait([future], timeout=0.05)
+            await asyncio.wait([free], timeout=0.05)
 
     def _run(self) -> None:
         run_tasks(self._tasks, self._call)
@@ -330,6 +336,10 @@ class SqliteWorker:
         if self._connection is None:
             self._connection = SqliteConnection.open(self._path)
         return work(self._connection)
+
+
+def _is_free(connection: SqliteConnection) -> bool:
+    return not connection.in_transaction
 
 
 # Turning SQLite's foreign keys on and off inside a transaction, where its PRAGMA has no effect.

@@ -52,7 +52,7 @@ class SqliteDatabase:
         self._idle: list[SqliteWorker] = []
         self._busy: set[SqliteWorker] = set()
         self._writer = BatchWriter(SqliteWorker(path, "sqlite-writer"))
-        self.gate = WriterGate(self._writer.run)
+        self.gate = WriterGate(self._writer.begin)
         self._closed = False
 
     @classmethod

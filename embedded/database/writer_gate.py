@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from embedded.database.connection import SqliteConnection
@@ -31,6 +32,29 @@ class Job:
     timer: asyncio.TimerHandle | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What has come of a job, whose future does not know of it yet."""
+
+    job: Job
+    result: Any = None
+    error: BaseException | None = None
+
+    def tell(self) -> None:
+        """Resolve the job's future."""
+        future = self.job.future
+        if future.done():
+            return
+        if self.error is None:
+            future.set_result(self.result)
+        else:
+            future.set_exception(self.error)
+
+
+Batch = tuple[list[Settled], list[Job]]
+"""What has come of the jobs of one commit, which is durable, and the jobs that there was no time for."""
+
+
 @dataclass(eq=False, slots=True)
 class _Ticket:
     """A place in the queue. `jobs` None: one transaction that waits on `granted`."""
@@ -41,15 +65,15 @@ class _Ticket:
 
 @dataclass(eq=False, slots=True)
 class WriterGate:
-    """See the module. `run_batch` runs jobs and resolves their futures; the jobs that it returns are put at the front
-    of the queue."""
+    """See the module. `begin_batch` has jobs run; those that there was no time for are put at the front of the
+    queue."""
 
-    run_batch: Callable[[list[Job]], Coroutine[Any, Any, list[Job]]]
+    begin_batch: Callable[[list[Job]], asyncio.Future[Batch]]
     _queue: deque[_Ticket] = field(default_factory=deque)
     _locked: bool = False
     _exclusive: bool = False  # a transaction holds the gate, not a short batch
     _closed: bool = False
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _batch: asyncio.Future[Batch] | None = None  # which is running
 
     @property
     def wanted_exclusively(self) -> bool:
@@ -96,8 +120,8 @@ class WriterGate:
             for future in [ticket.granted] if ticket.granted else [job.future for job in ticket.jobs or ()]:
                 if not future.done():
                     future.set_exception(BackendUnavailable("the database is closed"))
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._batch is not None:
+            await asyncio.wait([self._batch])
 
     def refuse(self, job: Job, error: Exception) -> None:
         """Take a job that has not started out of the queue, with this error as its outcome."""
@@ -167,23 +191,22 @@ class WriterGate:
             job.started = True
             if job.timer is not None:
                 job.timer.cancel()
-        task = asyncio.get_running_loop().create_task(self._run_jobs(jobs))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._batch = batch = self.begin_batch(jobs)
+        batch.add_done_callback(partial(self._end, jobs))
 
-    async def _run_jobs(self, jobs: list[Job]) -> None:
-        try:
-            remaining = await self.run_batch(jobs)
-            if remaining:
-                self._queue.appendleft(_Ticket(jobs=remaining))
-        except BaseException as error:
+    def _end(self, jobs: list[Job], batch: asyncio.Future[Batch]) -> None:
+        self._batch = None
+        error = batch.exception()
+        if error is None:
+            settled, left = batch.result()
+            for one in settled:
+                one.tell()
+            if left:
+                self._queue.appendleft(_Ticket(jobs=left))
+        else:
             for job in jobs:
-                if not job.future.done():
-                    job.future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            self.release()
+                Settled(job, error=error).tell()
+        self.release()
 
     def _check_open(self) -> None:
         if self._closed:

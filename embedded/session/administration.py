@@ -128,6 +128,15 @@ class Administration:
             if one.scope != "user" and isinstance(value, int | Decimal) and stored != value:
                 self.state.diagnostics.add("Warning", 1292, f"Truncated incorrect {one.name} value: '{value}'")
             checked.append((one, stored))
+        try:
+            await self._assign(checked)
+            variables.store_user(users)
+        finally:
+            self.state.changed()  # also by what was assigned before an error
+        await self.state.transaction.follow_checks()
+
+    async def _assign(self, checked: list[tuple[session_commands.Assignment, Any]]) -> None:
+        variables = self.state.variables
         for one, value in checked:
             if one.scope == "global" and one.name == "sql_mode" and lexical_modes(value) != DEFAULT_MODES:
                 # Clients escape their first statement as the greeting defines it, which is sent before the account is
@@ -141,9 +150,6 @@ class Administration:
                 variables.assign(one.scope, one.name, value)
             if one.name == "autocommit" and one.scope == "session":
                 await self._set_autocommit(bool(value))
-        variables.store_user(users)
-        self.state.changed()
-        await self.state.transaction.follow_checks()
 
     def _set_next(self, name: str, value: Any) -> None:
         """SET TRANSACTION: for the next transaction alone."""
@@ -163,7 +169,7 @@ class Administration:
         """The value of a SET expression; a bare word is its own value."""
         if _WORD.fullmatch(text):
             return _CONSTANTS.get(text.upper(), text) if text.upper() in _CONSTANTS else text
-        lifted = lift(text, None, self.state.variables.lexical, self.state.look_up)
+        lifted = lift(text, None, self.state.lexical, self.state.look_up)
         if len(lifted.values) == 1 and lifted.shape.startswith("\x01") and lifted.shape.endswith("\x02"):
             return lifted.values[0]
         return (await self._values(text))[0]
@@ -187,7 +193,7 @@ class Administration:
         if text is None:
             raise _unknown_statement(command.name, "EXECUTE")
         values = [self.state.look_up(name) for name in command.variables]
-        if lift(text, None, self.state.variables.lexical).parameters != len(values):
+        if lift(text, None, self.state.lexical).parameters != len(values):
             raise SqlError(1210, "Incorrect arguments to EXECUTE")
         return await self.execute(text, values)
 

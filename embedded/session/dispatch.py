@@ -77,7 +77,7 @@ class StatementDispatch:
             self._is_client_statement = True
 
     def _tokens(self, sql: str, params: Sequence[SqlValue] | None) -> Tokens:
-        lifted = bound(lift(sql, params, self._state.variables.lexical), params)
+        lifted = bound(lift(sql, params, self._state.lexical), params)
         return Tokens(lifted.shape, lifted.values)
 
     async def offload(self, size: int, work: Callable[[], T]) -> T:
@@ -86,7 +86,7 @@ class StatementDispatch:
 
     def lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
         """The statement without its literals; `params` are the values of its `?`."""
-        return lift(sql, params, self._state.variables.lexical, self._state.look_up)
+        return lift(sql, params, self._state.lexical, self._state.look_up)
 
     async def _planned(self, lifted: Lifted) -> RowsResult | OkResult:
         """A query or change, planned again when the schema changes under it."""
@@ -205,7 +205,7 @@ class StatementDispatch:
         """What is known of a statement before its parameters are. `word`: its first."""
         state = self._state
         if not is_planned(word):
-            lifted = lift(sql, None, state.variables.lexical)
+            lifted = lift(sql, None, state.lexical)
             return PreparedInfo(lifted.parameters, self._show_columns(word, lifted))
         whole = self.lift(sql, None)
         lifted = self._first_row(whole)

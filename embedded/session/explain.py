@@ -35,7 +35,7 @@ _COLUMNS = tuple(
 
 async def explain(state: State, sql: str) -> RowsResult:
     """How SQLite would carry out the statement."""
-    lifted = lift(sql, None, state.variables.lexical, state.look_up)
+    lifted = lift(sql, None, state.lexical, state.look_up)
     plan = compile_statement(lifted.shape, lifted.values, state.schema, state.modes).plan
     statement = plan.statement if isinstance(plan, (Query, Insert)) else plan.statements[0]
     rows = await _plan(state, statement, lifted.values)

@@ -71,7 +71,7 @@ class EmbeddedSession:
     @property
     def lexical(self) -> LexicalModes:
         """How strings and names are written, which clients escape by."""
-        return self._state.variables.lexical
+        return self._state.lexical
 
     @property
     def idle_seconds(self) -> float:

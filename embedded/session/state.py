@@ -17,7 +17,7 @@ from embedded.compile.functions.dates import time_zone
 from embedded.compile.plan import Bind, ResultColumn
 from embedded.compile.queries.information_schema import INFORMATION_SCHEMA
 from embedded.compile.schema import DATABASE, Schema, Table
-from embedded.compile.text.literal_lifting import Unsigned
+from embedded.compile.text.literal_lifting import LexicalModes, Unsigned
 from embedded.compile.text.modes import Modes
 from embedded.compile.values.types import BIGINT, UNSIGNED_BIGINT, meta, varchar
 from embedded.database.connection import SqliteConnection
@@ -26,7 +26,7 @@ from embedded.session.client_text import DEFAULT_CHARSET, ClientText, client_tex
 from embedded.session.information_schema import Information
 from embedded.session.shared_database import Shared
 from embedded.session.transaction import Transaction
-from embedded.session.variables import Variables
+from embedded.session.variables import Variables, lexical_modes
 
 WARNING_COLUMNS = tuple(
     ResultColumn(meta(sql_type, name, 1), sql_type)
@@ -110,6 +110,7 @@ class State:
     interactive: bool = False
     named_table: str | None = None  # while DESCRIBE or a similar statement is answered
     _modes: Modes | None = None
+    _lexical: LexicalModes | None = None
     _zone: tzinfo | None = None
     _text: ClientText | None = None
 
@@ -159,10 +160,17 @@ class State:
         return Schema(_UNCACHED, {**schema.tables, **self.temporary})
 
     @property
+    def lexical(self) -> LexicalModes:
+        """How strings and names are written."""
+        if self._lexical is None:
+            self._lexical = lexical_modes(self.variables.get("sql_mode"))
+        return self._lexical
+
+    @property
     def modes(self) -> Modes:
         """What of the session changes the meaning of statements."""
         if self._modes is None:
-            words, lexical = self.variables.sql_modes, self.variables.lexical
+            words, lexical = self.variables.sql_modes, self.lexical
             self._modes = Modes(
                 ansi_quotes=lexical.ansi_quotes,
                 no_backslash_escapes=lexical.no_backslash_escapes,
@@ -194,7 +202,7 @@ class State:
 
     def changed(self) -> None:
         """A variable or the current database has changed."""
-        self._modes = self._zone = self._text = None
+        self._modes = self._lexical = self._zone = self._text = None
         self.transaction.settings.isolation = str(self.variables.get("transaction_isolation"))
         self.transaction.steps.foreign_keys = bool(self.variables.get("foreign_key_checks"))
         self.transaction.settings.read_only = bool(self.variables.get("transaction_read_only"))

@@ -168,14 +168,15 @@ class Variables:
         Raises:
             SqlError: 1193 no such variable.
         """
-        key = _ALIASES.get(name.lower(), name.lower())
+        lower = name.lower()
+        key = _ALIASES.get(lower, lower)
         if key in self.constants:
             return self.constants[key]
         if key not in _CONSTANTS:
             raise SqlError(1193, f"Unknown system variable '{name}'")
         if scope != "global" and key in self.session:
             return self.session[key]
-        return self.shared.get(key, self._default(key))
+        return self.shared[key] if key in self.shared else self._default(key)
 
     def _default(self, key: str) -> Any:
         if key == "timestamp":
@@ -252,11 +253,6 @@ class Variables:
         """The most rows that a SELECT without LIMIT returns; None for all."""
         limit = self.get("sql_select_limit")
         return max(int(limit), 0) if limit < 1 << 63 else None
-
-    @property
-    def lexical(self) -> LexicalModes:
-        """How strings and names are written."""
-        return lexical_modes(self.get("sql_mode"))
 
 
 def _size(value: Any) -> int:

@@ -89,7 +89,7 @@ class ReceiverSet:
         known, count = self.messages, subscription.remaining
         was_idle = known.mode is Mode.IDLE
         known.on(Event.SUBSCRIBED)
-        resumed = was_idle and subscription.bounded and count is not None and known.resume(count)
+        resumed = was_idle and count is not None and known.resume(count)
         if subscription.needs_poll and not resumed:
             known.request_poll()
         if subscription.bounded:
@@ -108,7 +108,7 @@ class ReceiverSet:
         if not self.receivers:
             self.births.release()
             self.messages.on(Event.LAST_LEFT)
-            self.messages.clear(keep=subscription.bounded)
+            self.messages.clear(keep=subscription.remaining is not None)  # its client may poll again
 
     # --- what happened to the queue
 

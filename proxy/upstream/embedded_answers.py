@@ -48,7 +48,7 @@ class EmbeddedAnswers:
         if isinstance(result, RowsResult):
             await self.deliver()  # results keep their order
             await self._write_rows(result, binary=binary)
-            return Outcome(status=self.status)
+            return Outcome(status=self.writer.status)
         if buffered:
             self._buffered.append((result, self.writer.more))
         else:
@@ -68,15 +68,15 @@ class EmbeddedAnswers:
     async def fail(self, error: ClientError | ProxyError) -> Outcome:
         """Answer with an error."""
         await self.deliver()
-        self.writer.status = self.status
+        status = self.writer.status = self.status
         await self.writer.error(error.errno, error.sqlstate, error.message)
-        return Outcome.of(error, self.status)
+        return Outcome.of(error, status)
 
     async def done(self) -> Outcome:
         """Answer a command that has no result."""
-        self.writer.status = self.status
+        status = self.writer.status = self.status
         await self.writer.ok()
-        return Outcome(status=self.status)
+        return Outcome(status=status)
 
     def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0) -> None:
         """The columns of rows that follow, or wait behind a cursor."""
@@ -133,7 +133,7 @@ class EmbeddedAnswers:
         return texts
 
     def _split(self, text: bytes) -> list[bytes]:
-        escapes, codec = not self.status & NO_BACKSLASH_ESCAPES, self.session.text.reads
+        escapes, codec = not self.session.lexical.no_backslash_escapes, self.session.text.reads
         if codec not in BACKSLASH_IN_CHARACTERS:
             return split_statements(text, backslash_escapes=escapes)
         pieces = split_statements(self.decode(text).encode("utf-8", "surrogatepass"), backslash_escapes=escapes)

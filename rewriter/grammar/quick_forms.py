@@ -24,9 +24,9 @@ _VERB = rf"\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++{_QUEUE}"
 _CLAUSES = rf"((?:{_GROUP}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+"
 _QUICK_IDS = re.compile(rf"({_VERB}){_IDS}{_CLAUSES}", re.ASCII | re.IGNORECASE)
 _ONE = r"\d{1,18}(?!\d)"
-_QUICK_DELIVERY = re.compile(
+_QUICK_CONDITION = re.compile(
     rf"({_VERB}WHERE\s++)((?>id|`id`)\s*+(?>=|IN\s*+(\())\s*+)((?(7){_NUMBERS}|{_ONE}))"
-    rf"((?(7)\s*+\))\s++AND\s++(?>lease_token|`lease_token`|epoch|`epoch`)\s*+=\s*+)({_ONE}){_CLAUSES}",
+    rf"((?(7)\s*+\))(\s++AND\s++(?>lease_token|`lease_token`|epoch|`epoch`)\s*+=\s*+)?+)((?(10){_ONE})){_CLAUSES}",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")
@@ -50,8 +50,8 @@ def tokens_of(numbers: str) -> tuple[Token, ...]:
 
 
 class QuickIds(NamedTuple):
-    """`numbers` are the ids, which commas separate. Where the statement names their delivery, by `id = 5 AND
-    lease_token = 7` or `id IN (5, 6) AND ...`, its condition is `column`, the ids, `between` and `delivery`."""
+    """`numbers` are the ids, which commas separate. Of a condition, `id = 5 AND lease_token = 7` or `id IN (5, 6)`, the
+    text is `column`, the ids, `between` and the number of their `delivery`, where it names one."""
 
     before: str
     numbers: str
@@ -67,5 +67,5 @@ def quick_ids(sql: str) -> QuickIds | None:
     if (match := _QUICK_IDS.fullmatch(sql)) is not None:
         before, bare, enclosed, after = match.group(1, 6, 7, 8)
         return QuickIds(before, bare or enclosed, after)
-    match = _QUICK_DELIVERY.fullmatch(sql)
-    return None if match is None else QuickIds(*match.group(1, 8, 11, 6, 9, 10))
+    match = _QUICK_CONDITION.fullmatch(sql)
+    return None if match is None else QuickIds(*match.group(1, 8, 12, 6, 9, 11))

@@ -78,7 +78,8 @@ class IdTemplates:
         return None if template is None else template.filled(quick.numbers, quick.delivery)
 
     def _build(self, quick: QuickIds, context: PlanContext) -> _Template | None:
-        sample = f"{_SAMPLE}{quick.between}{quick.delivery and _SAMPLE}"
+        delivery = quick.delivery and _SAMPLE
+        sample = f"{_SAMPLE}{quick.between}{delivery}"
         opened, closed = (quick.column, "") if quick.column else ("(", ")")
         try:
             statement = parse(
@@ -87,20 +88,20 @@ class IdTemplates:
             plan = None if statement is None else self._builder.plan(statement, context)
         except (RewriteError, EngineError):
             return None  # the ordinary route reports what is wrong
-        return _around(plan, quick.column or "id IN (", sample, closed)
+        return _around(plan, quick.column or "id IN (", quick.between, delivery, closed)
 
 
-def _around(plan: Plan | None, opened: str, sample: str, closed: str) -> _Template | None:
+def _around(plan: Plan | None, opened: str, between: str, delivery: str, closed: str) -> _Template | None:
     """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
-    if not isinstance(plan, Execute) or plan.sql.count(f"{opened}{sample}{closed}") != 1:
+    sample = f"{opened}{_SAMPLE}{between}{delivery}{closed}"
+    if not isinstance(plan, Execute) or plan.sql.count(sample) != 1:
         return None
     effects = plan.effects
     named = effects.settled + effects.changed
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
-    before, _, after = plan.sql.partition(f"{opened}{sample}{closed}")
-    between = sample[1:-1]
+    before, _, after = plan.sql.partition(sample)
     of_plan = named[0][0], effects, plan.reporter_offset, plan.pins, plan.at_shards
     template = _Template(before + opened, between, closed + after, *of_plan)
     # If such a plan gets more fields one day, they are not left out here.
-    return template if template.filled(_SAMPLE, _SAMPLE if between else "") == plan else None
+    return template if template.filled(_SAMPLE, delivery) == plan else None

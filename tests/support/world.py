@@ -95,9 +95,11 @@ class World:
         await settle()
         return receiver
 
-    async def fetch(self, limit: int | None = None, wait: float | None = None, **request: Any) -> Receiver:
-        """A bounded result, read to its end."""
-        mode = WaitMode.NOWAIT if wait is None else WaitMode.WAIT
+    async def fetch(
+        self, limit: int | None = None, wait: float | None = None, mode: WaitMode | None = None, **request: Any
+    ) -> Receiver:
+        """A bounded result, read to its end; by its `mode`, or NOWAIT where it has no time to wait."""
+        mode = mode or (WaitMode.NOWAIT if wait is None else WaitMode.WAIT)
         receiver = await self.receive(limit=limit, wait_mode=mode, wait_seconds=wait or 0.0, **request)
         await receiver.ended.wait()
         await receiver.subscription.close(release=receiver.error is not None)

@@ -45,19 +45,20 @@ async def test_nowait_sees_what_was_committed_around_the_proxy_before_it():
         assert (await w.fetch(limit=10)).ids == [2] and w.time == 0.0
 
 
+@pytest.mark.parametrize("mode", [WaitMode.NOWAIT, WaitMode.WAIT, WaitMode.ENDLESS])
 @in_virtual_time
-async def test_results_that_share_a_poll_miss_nothing_that_falls_due_meanwhile():
+async def test_results_that_share_a_poll_miss_nothing_that_falls_due_meanwhile(mode: WaitMode):
     async with world() as w:
         w.store.fill(range(1, 200))
         w.store.add(Row(999, priority=1, time_next=w.store.clock.now_ns() + SECOND // 2))
-        assert (await w.fetch(limit=1)).ids == [1]
+        assert (await w.fetch(limit=1, mode=mode)).ids == [1]
         await pass_time(0.2)
         polls = w.store.calls["poll"]
-        assert (await w.fetch(limit=1)).ids == [2] and w.store.calls["poll"] == polls
+        assert (await w.fetch(limit=1, mode=mode)).ids == [2] and w.store.calls["poll"] == polls
         await pass_time(0.2)
-        assert (await w.fetch(limit=1)).ids == [3] and w.store.calls["poll"] == polls
+        assert (await w.fetch(limit=1, mode=mode)).ids == [3] and w.store.calls["poll"] == polls
         await pass_time(0.2)
-        assert (await w.fetch(limit=1)).ids == [999]
+        assert (await w.fetch(limit=1, mode=mode)).ids == [999]
 
 
 @in_virtual_time

@@ -40,15 +40,17 @@ def test_others_are_not(sql):
          ("nack `q`where ", "5 , 6", " DELAY 5", "`ID` in ( ", " ) and `epoch`=", "7")),
         ("RENEW shop.q WHERE id=5\nAND\tlease_token=7 FOR '5m'",
          ("RENEW shop.q WHERE ", "5", " FOR '5m'", "id=", "\nAND\tlease_token=", "7")),
+        ("ACK q WHERE id = 5", ("ACK q WHERE ", "5", "", "id = ")),
+        ("NACK q where `id` IN (5,6 ) DELAY 5 ;", ("NACK q where ", "5,6", " DELAY 5", "`id` IN (", " )")),
     ],
 )  # fmt: skip
-def test_a_named_delivery_is_cut(sql, parts):
+def test_a_condition_of_ids_is_cut(sql, parts):
     assert quick_ids(sql) == QuickIds(*parts)
 
 
 @pytest.mark.parametrize(
     "sql",
-    ["ACK q WHERE id = 5", "ACK q WHERE id = 5, 6 AND epoch = 1", "ACK q WHERE id IN (5 AND epoch = 1",
+    ["ACK q WHERE id IN (5)7", "ACK q WHERE id = 5 AND epoch = ", "ACK q WHERE id = 5, 6 AND epoch = 1", "ACK q WHERE id IN (5 AND epoch = 1",
      "ACK q WHERE id = 5) AND epoch = 1", "ACK q WHERE id = 5 AND epoch = 1 OR 1", "ACK q WHERE id = 5 AND epoch = 1.5",
      "ACK q WHERE id = 5.0 AND epoch = 1", "ACK q WHERE id = ? AND epoch = 1", "ACK q WHERE id = '5' AND epoch = 1",
      "ACK q WHERE id = 5 AND epochs = 1", "ACK q WHERE xid = 5 AND epoch = 1", "ACK qWHERE id = 5 AND epoch = 1",

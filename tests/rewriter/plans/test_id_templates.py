@@ -60,8 +60,8 @@ def test_it_is_the_same_plan(verb, name, numbers, comma, clauses, end, database)
     VERBS,
     NAMES,
     NUMBERS,
-    st.sampled_from([" AND lease_token = ", " and `epoch`=", "\nAND epoch = ", " AND time_acked = "]),
-    st.integers(0, 10**18),
+    st.sampled_from(["", " ", " AND lease_token = ", " and `epoch`=", "\nAND epoch = ", " AND time_acked = "]),
+    st.integers(0, 10**18).map(str) | st.just(""),
     CLAUSES,
     ENDS,
     st.sampled_from([None, "shop"]),
@@ -86,7 +86,8 @@ def check_same(sql: str, context: PlanContext) -> None:
     "statement",
     ["ACK {} 101, 102", "NACK {} 101", "nack {} (101, 102) DELAY '20s'", "RELEASE {} 101;", "RENEW {} 101 FOR '5m'",
      "REJECT {} 101", "ACK {} WHERE id = 101 AND lease_token = 7", "NACK {} WHERE id IN (101, 102) AND epoch = 1",
-     "RENEW {} WHERE id = 101 AND lease_token = 7 FOR '5m'", "REJECT {} WHERE id = 101 AND lease_token = 7"],
+     "RENEW {} WHERE id = 101 AND lease_token = 7 FOR '5m'", "REJECT {} WHERE id = 101 AND lease_token = 7",
+     "ACK {} WHERE id = 101", "NACK {} WHERE `id` IN (101) DELAY 5", "RENEW {} WHERE id=101 FOR '5m';"],
 )  # fmt: skip
 def test_the_usual_ones_have_a_template(statement):
     assert PLANNER.quick(statement.format("none"), SHOP) is None
@@ -99,7 +100,8 @@ def test_the_usual_ones_have_a_template(statement):
 @pytest.mark.parametrize(
     "sql",
     ["RENEW q 101", "NACK q 101 FOR '5m'", "NACK q 101 DELAY 'never'", "NACK q 101 REASON 'why'", "RELEASE SAVEPOINT 5",
-     "RELEASE q 1 DELAY 5", "ACK q 1 DELAY 5", "NACK q 1 DELAY 5 DELAY 6", "RETRY q NOW", "NACK q WHERE id = 1"],
+     "RELEASE q 1 DELAY 5", "ACK q 1 DELAY 5", "NACK q 1 DELAY 5 DELAY 6", "RETRY q NOW", "NACK q WHERE id < 1",
+     "ACK q WHERE id IN (1)7", "ACK q WHERE id = 1 AND lease_token = ", "ACK q WHERE id = 1, 2"],
 )  # fmt: skip
 def test_others_are_read(sql):
     assert PLANNER.quick(sql, SHOP) is None
@@ -123,6 +125,10 @@ def test_a_name_that_looks_like_the_place_of_the_ids_has_none():
     assert isinstance(plan, Execute)
     assert "id IN (101)" in plan.sql
     assert "`id IN (1)`" in plan.sql
+    for condition in ("id IN (1)", "id = 1"):
+        named = QueueName("shop", condition)
+        of_name = Planner(QueueCatalog(1, {named: replace(spec, name=named, options=QueueOptions())}))
+        assert of_name.quick(f"ACK `{condition}` WHERE {condition}", SHOP) is None
 
 
 def test_templates_are_bounded(monkeypatch):
