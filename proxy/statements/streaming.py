@@ -82,7 +82,7 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
         subscription.unread = unread
     try:
         writer.header(form.columns, encoding=form.encoding)
-        if subscription.request.wait_mode is WaitMode.ENDLESS:
+        if subscription.request.wait_mode is WaitMode.ENDLESS and subscription.request.limit is None:
             await writer.flush()
         await _send_all(subscription, writer, form, unread)
         unread.forget()  # other bytes follow
