@@ -145,7 +145,7 @@ async def test_trouble_ends_in_the_log_once_a_message_is_leased(caplog):
         assert caplog.text.count("works again") == 1 and not w.manager.database_failing
 
 
-@pytest.mark.parametrize("bad, condition", [(300, None), (300, Condition("payload == 'x'")), (2500, None)])
+@pytest.mark.parametrize("bad, condition", [(300, None), (300, Condition("payload == 'x'")), (1100, None)])
 @in_virtual_time
 async def test_those_behind_many_in_a_row_are_delivered_within_seconds(bad, condition):
     async with world(SPEC) as w:
