@@ -18,7 +18,7 @@ from itertools import islice
 from engine.clock import Clock, DatabaseTime
 from engine.model.commit_report import Settlement
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import Message, MessageId, QueueCatalog, QueueName, SubscribeRequest
+from engine.model.queue import Message, MessageId, QueueCatalog, QueueName, ReceiverIdentity
 from engine.model.trace_event import SENT, TraceEvent, TraceRecord
 
 TRACED_MAX = 100_000
@@ -92,7 +92,7 @@ class Traces:
         ids: tuple[MessageId, ...],
         *,
         epochs: tuple[int, ...] = (),
-        receiver: SubscribeRequest | None = None,
+        receiver: ReceiverIdentity | None = None,
         sure: bool = True,
         reason: str = "",
         at_ns: int | None = None,
@@ -164,7 +164,7 @@ class QueueTrace:
     def __init__(self, traces: Traces, queue: QueueName) -> None:
         self._traces, self._queue = traces, queue
 
-    def sent(self, messages: Sequence[Message], receiver: SubscribeRequest) -> None:
+    def sent(self, messages: Sequence[Message], receiver: ReceiverIdentity) -> None:
         """These were handed out."""
         if self._traces.percent(self._queue):
             ids = tuple([message.id for message in messages])
@@ -175,7 +175,7 @@ class QueueTrace:
         self,
         what: str,
         ids: Sequence[MessageId],
-        receiver: SubscribeRequest | None = None,
+        receiver: ReceiverIdentity | None = None,
         *,
         sure: bool = True,
         reason: str = "",

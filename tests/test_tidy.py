@@ -301,8 +301,6 @@ STILL_LARGE = {
     "console.pages.figures.Group": (1, 16, 0),
     "engine.delivery.metrics.QueueMetrics": (2, 20, 0),
     "engine.model.options.QueueOptions": (8, 28, 0),
-    "engine.model.queue.SubscribeRequest": (0, 16, 0),
-    "engine.model.queue.SubscriptionStatus": (2, 17, 0),
     "engine.store.statements.dialect.Dialect": (1, 17, 0),
     "proxy.config.Limits": (0, 16, 0),
     "proxy.config.Config": (3, 16, 0),

@@ -40,7 +40,7 @@ class Settled:
     result: Any = None
     error: BaseException | None = None
 
-    def tell(self) -> None:
+    def resolve(self) -> None:
         """Resolve the job's future."""
         future = self.job.future
         if future.done():
@@ -200,12 +200,12 @@ class WriterGate:
         if error is None:
             settled, left = batch.result()
             for one in settled:
-                one.tell()
+                one.resolve()
             if left:
                 self._queue.appendleft(_Ticket(jobs=left))
         else:
             for job in jobs:
-                Settled(job, error=error).tell()
+                Settled(job, error=error).resolve()
         self.release()
 
     def _check_open(self) -> None:

@@ -105,7 +105,7 @@ class ConnectionLeases:
         """A result has ended: whether its messages stay leased to its connection. With `release` they do not."""
         if not subscription.request.by_connection:
             return False
-        connection_id = subscription.request.connection_id
+        connection_id = subscription.request.receiver.connection_id
         earlier = self._ended.pop(connection_id, [])
         retained = [one for one in earlier if one is not subscription and self._in_flight.count(one)]
         if not release and self._in_flight.count(subscription):
@@ -127,7 +127,7 @@ class ConnectionLeases:
         """How many messages its connection has of earlier results; 0 for a subscription that has ended."""
         if subscription.has_ended:
             return 0
-        earlier = self._ended.get(subscription.request.connection_id, ())
+        earlier = self._ended.get(subscription.request.receiver.connection_id, ())
         return sum([self._in_flight.count(one) for one in earlier])
 
 
@@ -243,5 +243,5 @@ class IsolatedDelivery:
                 alone.setdefault(one.process, one)
         lacking = min(cache.alone, places) - len(alone)
         busy = [one for one in ready if one.process not in alone and not self.is_idle(one)]
-        busy.sort(key=lambda one: (self._in_flight.count_of(one.receiver), one.request.connection_id))
+        busy.sort(key=lambda one: (self._in_flight.count_of(one.receiver), one.request.receiver.connection_id))
         return ReceiverSplit(tuple(alone.values()), frozenset(busy[: max(0, lacking)]))

@@ -49,7 +49,7 @@ class LateMessages(ReceiverSet):
         self._members.add(subscription)
         self.receivers.join(subscription)
         if self.messages.scanner is not None:
-            self.messages.scanner.share.join(subscription.request.user)
+            self.messages.scanner.share.join(subscription.request.receiver.user)
         self.messages.on(Event.SUBSCRIBED)
 
     def leave(self, subscription: Subscription) -> None:

@@ -18,7 +18,7 @@ from engine.delivery.context import QueueContext
 from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable, PartlyRefused, is_refusal
 from engine.model.identity import is_spent
-from engine.model.queue import MessageId, QueueSpec, SubscribeRequest
+from engine.model.queue import MessageId, QueueSpec, ReceiverIdentity
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, lease_is_current
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
@@ -42,7 +42,7 @@ class _PendingRelease:
     done: asyncio.Future[None]
     alone: bool = False
     unconfirmed: bool = False
-    gone: SubscribeRequest | None = None
+    gone: ReceiverIdentity | None = None
     due: float = 0.0
     attempts: int = 0
     released: int = 0
@@ -80,7 +80,7 @@ class LeaseReleases:
         counted: bool,
         alone: bool = False,
         unconfirmed: bool = False,
-        gone: SubscribeRequest | None = None,
+        gone: ReceiverIdentity | None = None,
     ) -> asyncio.Future[None]:
         """Add leases to release; the future is done once the first attempt has ended."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

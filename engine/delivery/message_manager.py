@@ -199,7 +199,7 @@ class MessageManager(Service):
         if release:
             self.on_connection_ended(subscription)
         else:
-            self.receiver_sets.recent.ended(subscription.request.connection_id, self._clock.monotonic())
+            self.receiver_sets.recent.ended(subscription.request.receiver.connection_id, self._clock.monotonic())
         releases = self.leases.closed(self.queue, subscription, release=release)
         if releases or self.receiver_sets.sticky.receivers:  # parts of the ring may be others' now
             self.wake()
@@ -207,7 +207,7 @@ class MessageManager(Service):
             await asyncio.wait(releases, timeout=_CLOSE_WAIT_SECONDS)
 
     def on_connection_ended(self, subscription: Subscription) -> None:
-        self.receiver_sets.recent.gone(subscription.request.connection_id)
+        self.receiver_sets.recent.gone(subscription.request.receiver.connection_id)
         self.receiver_sets.sticky.receivers.gone(subscription.receiver)
 
     # --- called by leases and receiver sets

@@ -128,7 +128,7 @@ class QueueLeases:
     def expire(self, now: float) -> None:
         """Remove those that ran out."""
         for lease in self.in_flight.expire(now):
-            self.expired_leases.on_expired(lease.release, lease.holder.request, alongside=lease.alongside)
+            self.expired_leases.on_expired(lease.release, lease.holder.request.receiver, alongside=lease.alongside)
 
     def _count_expired(self) -> None:
         self._context.metrics.expired += 1
@@ -158,7 +158,7 @@ class QueueLeases:
             if queue.options.tries_alone:
                 self.isolated_delivery.result_closed(subscription, {lease.id: ends[lease.id] for lease in read})
         else:
-            self._context.trace.note(LEASE_RELEASED, [lease.id for lease in leases], subscription.request)
+            self._context.trace.note(LEASE_RELEASED, [lease.id for lease in leases], subscription.request.receiver)
             attempts.append(self._release(queue, read, subscription))
         return attempts
 
@@ -168,7 +168,7 @@ class QueueLeases:
             counted = self.isolated_delivery.is_attempt(gone, [lease.id for lease in leases])
         else:
             counted = not queue.options.fails_at_once  # a receiver that restarts must not empty the queue
-        return self.releases.add(leases, counted=counted, alone=alone, gone=gone.request)
+        return self.releases.add(leases, counted=counted, alone=alone, gone=gone.request.receiver)
 
     def end_all(self, subscriptions: Sequence[Subscription], error: EngineError) -> list[Release]:
         """The queue, or the proxy, ends these. Returns the leases that their clients have not read; the rest is removed

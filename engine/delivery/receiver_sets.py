@@ -155,7 +155,7 @@ class ReceiverSets:
         if condition is None:
             return self.plain
         if condition not in self.filtered:
-            _check_limits(self, condition, subscription.request.user)
+            _check_limits(self, condition, subscription.request.receiver.user)
         return self.set_of(condition)
 
     def set_of(self, condition: Condition) -> ReceiverSet:
@@ -197,7 +197,7 @@ class ReceiverSets:
     def count(self, holders: Iterable[Subscription]) -> int:
         """How many receivers there are; `holders`: those of leases."""
         active = [*self.subscriptions, *holders]
-        return self.recent.count([one.request.connection_id for one in active], self._clock.monotonic())
+        return self.recent.count([one.request.receiver.connection_id for one in active], self._clock.monotonic())
 
     def delivered(self, receiver_set: ReceiverSet) -> None:
         """It has just got messages."""
@@ -277,7 +277,7 @@ class ReceiverSets:
 def _check_limits(sets: ReceiverSets, condition: Condition, user: str) -> None:
     """Whether one more condition is allowed. Raises InvalidOption."""
     key_range, plain = condition.only_range, sets.plain
-    of_user = {of for one, of in sets.subscriptions.items() if one.request.user == user and of is not plain}
+    of_user = {of for one, of in sets.subscriptions.items() if one.request.receiver.user == user and of is not plain}
     both = sets.filtered.values(), of_user
     counts = [sum((one.key_range is None) == (key_range is None) for one in some) for some in both]
     check = sets.limits.check if key_range is None else sets.limits.check_ranges

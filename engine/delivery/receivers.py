@@ -85,7 +85,7 @@ class ReceiverSet:
         in another set."""
         self.receivers.join(subscription)
         if (scanner := self.messages.scanner) is not None:
-            scanner.share.join(subscription.request.user)
+            scanner.share.join(subscription.request.receiver.user)
         known, count = self.messages, subscription.remaining
         was_idle = known.mode is Mode.IDLE
         known.on(Event.SUBSCRIBED)
@@ -104,7 +104,7 @@ class ReceiverSet:
         """It takes no more messages."""
         self.receivers.leave(subscription)
         if (scanner := self.messages.scanner) is not None:
-            scanner.share.leave(subscription.request.user)
+            scanner.share.leave(subscription.request.receiver.user)
         if not self.receivers:
             self.births.release()
             self.messages.on(Event.LAST_LEFT)

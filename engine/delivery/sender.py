@@ -499,9 +499,9 @@ class Sender:
         self._leases.in_flight.add(subscription, [(claimed.message, claimed.deadline) for claimed in batch], now)
         self._host.note_due(min([claimed.deadline for claimed in batch]))
         if subscription.queue.options.alarm_after_ns:
-            self._leases.alarms.leased(messages, subscription.request, now)
+            self._leases.alarms.leased(messages, subscription.request.receiver, now)
         self._leases.expired_leases.leased(messages)
-        self._trace.sent(messages, subscription.request)
+        self._trace.sent(messages, subscription.request.receiver)
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum([message.is_repeated for message in messages])
         subscription.deliver(messages, [claimed.ends for claimed in batch])

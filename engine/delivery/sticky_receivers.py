@@ -60,7 +60,7 @@ class StickyReceivers:
             membership = self._memberships.get(receiver)
         if membership is None:
             member = self._members.join(self._queue, exclusive=exclusive)
-            membership = self._memberships[receiver] = _Membership(member, subscription.request.user)
+            membership = self._memberships[receiver] = _Membership(member, subscription.request.receiver.user)
         membership.results.add(subscription)
 
     def ended(self, subscription: Subscription) -> None:

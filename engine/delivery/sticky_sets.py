@@ -51,7 +51,7 @@ class StickySets:
 
     def set_for(self, subscription: Subscription) -> ReceiverSet:
         """The set of a new receiver. Raises InvalidOption where there are too many."""
-        receivers, user = self.receivers, subscription.request.user
+        receivers, user = self.receivers, subscription.request.receiver.user
         if not receivers.has(subscription):
             self._sets.limits.check_ranges(self._sets.queue.name, len(receivers), user, receivers.count(user))
         receivers.join(subscription)

@@ -184,7 +184,7 @@ class Subscription:
     ) -> None:
         check_request(request)
         self._projection = project(queue, request.columns)
-        self.receiver: Hashable = request.connection_id or self
+        self.receiver: Hashable = request.receiver.connection_id or self
         """The holder of its messages: its connection, where that is known."""
         self.queue = queue
         self.request = request
@@ -211,9 +211,7 @@ class Subscription:
         condition = self.request.condition or _EVERY_MESSAGE
         return SubscriptionStatus(
             queue=self.queue.name,
-            connection_id=self.request.connection_id,
-            user=self.request.user,
-            host=self.request.host,
+            receiver=self.request.receiver,
             filter=condition.text[:_FILTER_SHOWN_MAX],
             mode=self.request.wait_mode.value,
             prefetch=self._window.size,
@@ -222,8 +220,6 @@ class Subscription:
             waiting=self.capacity() > 0,
             window_full=self.window_full,
             since_ns=self.since_ns,
-            consumer=self.request.consumer,
-            pid=self.request.pid,
             key_range=_shown(condition.key_range if self.request.keys is Keys.SHARED else own),
             keys=self.request.keys.value,
         )
@@ -298,8 +294,8 @@ class Subscription:
     @property
     def process(self) -> Hashable:
         """The receiver's process, where that is known."""
-        request = self.request
-        return (request.host.rsplit(":", 1)[0], request.pid) if request.pid else self.receiver
+        receiver = self.request.receiver
+        return (receiver.host.rsplit(":", 1)[0], receiver.pid) if receiver.pid else self.receiver
 
     @property
     def has_ended(self) -> bool:

@@ -15,7 +15,7 @@ from itertools import islice
 
 from engine.clock import DatabaseTime
 from engine.model.lease_token import NO_TOKEN
-from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest, SubscriptionStatus
+from engine.model.queue import Message, MessageId, QueueName, ReceiverIdentity, SubscribeRequest, SubscriptionStatus
 from engine.model.states import is_lease_end
 from engine.model.trace_event import LEASE_ENDED
 from engine.store.base import UNKNOWN_STATE, LeaseState, Release, same_delivery
@@ -59,28 +59,28 @@ class ExpiredLeases:
         watched = self._watched.get(id_)
         return None if watched is None else _closed_status(self._queue, watched[1])
 
-    def _holder(self, id_: MessageId, epoch: int, token: int) -> SubscribeRequest | None:
+    def _holder(self, id_: MessageId, epoch: int, token: int) -> ReceiverIdentity | None:
         """The receiver of that delivery of a message, if it is watched. Called in threads, too."""
         watched = self._watched.get(id_)
-        return (
-            watched[1] if watched is not None and may_match(watched[0].epoch, watched[0].token, epoch, token) else None
-        )
+        if watched is None or not may_match(watched[0].epoch, watched[0].token, epoch, token):
+            return None
+        return watched[1].receiver
 
-    def on_expired(self, lease: Release, receiver: SubscribeRequest, *, alongside: bool = False) -> None:
+    def on_expired(self, lease: Release, receiver: ReceiverIdentity, *, alongside: bool = False) -> None:
         """The lease of an open stream has run out; `alongside`: its receiver had other messages at the same time."""
         self._trace.note(LEASE_ENDED, (lease.id,), receiver)
         name = lease.token or lease.lease_until_ns
         self._record(lease, receiver, alongside=name if alongside else None)
 
-    def _record(self, lease: Release, receiver: SubscribeRequest, alongside: int | None = None) -> None:
+    def _record(self, lease: Release, receiver: ReceiverIdentity, alongside: int | None = None) -> None:
         self._count()
         self._last.record(self._queue, lease.id, lease.epoch, receiver, token=lease.token, alongside=alongside)
 
-    def result_closed(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
+    def result_closed(self, leases: Iterable[Release], request: SubscribeRequest) -> None:
         """A result has ended, and these leases of it last on."""
         if self._trace.enabled:
             room = max(0, WATCHED_MAX - len(self._watched))
-            self._add({lease.id: (lease, receiver) for lease in islice(leases, room)})
+            self._add({lease.id: (lease, request) for lease in islice(leases, room)})
 
     def _add(self, some: Mapping[MessageId, _WatchedLease]) -> None:
         self._watched.update(some)
@@ -114,8 +114,9 @@ class ExpiredLeases:
                 self._expire(message.id, watched)
 
     def _expire(self, id_: MessageId, watched: _WatchedLease, *, sure: bool = True) -> None:
-        self._trace.note(LEASE_ENDED, (id_,), watched[1], sure=sure, at_ns=watched[0].lease_until_ns or None)
-        self._record(*watched)
+        lease, receiver = watched[0], watched[1].receiver
+        self._trace.note(LEASE_ENDED, (id_,), receiver, sure=sure, at_ns=lease.lease_until_ns or None)
+        self._record(lease, receiver)
 
     def due(self) -> list[MessageId]:
         """Those whose lease has ended: the table is to be queried about them."""
@@ -143,13 +144,13 @@ class ExpiredLeases:
             watched, state = self._watched.pop(id_, None), lease_states.get(id_)
             if watched is None or state is None:
                 continue
-            (lease, receiver), until_ns = watched, state.time_next_ns
+            (lease, request), until_ns = watched, state.time_next_ns
             if state.epoch > lease.epoch or _is_another_lease(lease, state):
                 self._expire(id_, watched, sure=False)
             elif same_delivery(lease, state) and until_ns == lease.lease_until_ns:
                 self._expire(id_, watched)
             elif same_delivery(lease, state) and until_ns is not None and is_lease_end(until_ns):
-                self._add({id_: (lease._replace(lease_until_ns=until_ns), receiver)})
+                self._add({id_: (lease._replace(lease_until_ns=until_ns), request)})
 
     def requeue(self, queried_ids: Iterable[MessageId]) -> None:
         """The query failed: query these again."""
@@ -166,9 +167,7 @@ def _closed_status(queue: QueueName, request: SubscribeRequest) -> SubscriptionS
     """The receiver of a result that has ended, in the form of an open stream's status."""
     return SubscriptionStatus(
         queue,
-        request.connection_id,
-        request.user,
-        request.host,
+        request.receiver,
         filter="",
         mode=request.wait_mode.value,
         prefetch=0,
@@ -177,6 +176,4 @@ def _closed_status(queue: QueueName, request: SubscribeRequest) -> SubscriptionS
         waiting=False,
         window_full=False,
         since_ns=0,
-        consumer=request.consumer,
-        pid=request.pid,
     )

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from engine.clock import DatabaseTime
-from engine.model.queue import Message, MessageId, SubscribeRequest
+from engine.model.queue import Message, MessageId, ReceiverIdentity
 from engine.model.states import is_lease_end
 from engine.store.base import UNKNOWN_STATE, LeaseState
 
@@ -31,7 +31,7 @@ class Delivery(NamedTuple):
     epoch: int
     token: int
     at: float
-    receiver: SubscribeRequest
+    receiver: ReceiverIdentity
 
 
 class LeaseAlarms:
@@ -45,7 +45,7 @@ class LeaseAlarms:
     def __len__(self) -> int:
         return len(self._alarms)
 
-    def leased(self, messages: Iterable[Message], receiver: SubscribeRequest, now: float) -> None:
+    def leased(self, messages: Iterable[Message], receiver: ReceiverIdentity, now: float) -> None:
         """These were handed out."""
         for message in messages:
             self._forget(message.id)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.model.queue import SubscribeRequest
+from engine.model.queue import ReceiverIdentity
 
 ATTEMPTS_TYPE = "MEDIUMTEXT CHARACTER SET utf8mb4 NULL"
 """The type of the column. A TEXT would be too short: a character of an error may take six bytes of JSON."""
@@ -41,7 +41,7 @@ def receiver_members(name: str, user: str, connection_id: int) -> str:
     return f"{member('receiver', name)}{member('user', user)}{member('connection', connection_id or None)}"
 
 
-def request_members(receiver: SubscribeRequest | None) -> str:
+def request_members(receiver: ReceiverIdentity | None) -> str:
     """The same for a request; empty where it is not known."""
     if receiver is None:
         return ""
@@ -49,7 +49,7 @@ def request_members(receiver: SubscribeRequest | None) -> str:
     return receiver_members(receiver.consumer, user, receiver.connection_id)
 
 
-def failure(attempt: int, at_ns: int, outcome: str, receiver: SubscribeRequest | None) -> str:
+def failure(attempt: int, at_ns: int, outcome: str, receiver: ReceiverIdentity | None) -> str:
     """One object, for a failure that no receiver has reported. `at_ns`: nanoseconds since the epoch."""
     micros = at_ns // _NS_PER_US
     at = datetime.fromtimestamp(micros // _US_PER_SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engine.model.queue import MessageId, QueueName, SubscribeRequest
+from engine.model.queue import MessageId, QueueName, ReceiverIdentity
 
 
 class Settlement(NamedTuple):
@@ -18,7 +18,7 @@ class Settlement(NamedTuple):
     ids: tuple[MessageId, ...]
     sure: bool
     reason: str = ""
-    by: SubscribeRequest | None = None
+    by: ReceiverIdentity | None = None
 
 
 class Postponement(NamedTuple):

@@ -133,7 +133,8 @@ def _holder(row: MessageRow, facts: QueueFacts) -> str:
         return "; held by a connection of which this account may not know"
     if (holder := facts.holders.get(row.id)) is None:
         return "; held by no open stream: by a result that has ended, or a receiver that is gone"
-    return f"; held by connection {holder.connection_id} ({holder.user}@{holder.host})"
+    receiver = holder.receiver
+    return f"; held by connection {receiver.connection_id} ({receiver.user}@{receiver.host})"
 
 
 def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:

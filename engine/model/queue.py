@@ -553,6 +553,18 @@ class StartAt:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiverIdentity:
+    """Who receives, or settles: a client's connection, its account and address, and the name and the process that it
+    reports."""
+
+    connection_id: int = 0
+    user: str = ""
+    host: str = ""
+    consumer: str = ""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SubscribeRequest:
     """What a SELECT ... FROM STREAM requests. `columns` None means `*`; `condition` None: every message."""
 
@@ -564,11 +576,7 @@ class SubscribeRequest:
     prefetch: int | None = None
     ack_wait_ns: int | None = None
     condition: Condition | None = None
-    connection_id: int = 0
-    user: str = ""
-    host: str = ""
-    consumer: str = ""
-    pid: int | None = None
+    receiver: ReceiverIdentity = ReceiverIdentity()
     by_connection: bool | None = None
     """Whether messages that are unacked when the result ends are released when its connection ends, not by time; None:
     not specified."""
@@ -581,13 +589,10 @@ class SubscribeRequest:
 @dataclass(frozen=True, slots=True)
 class SubscriptionStatus:
     """An open stream. `waiting`: it would take a message now, within its window; `window_full`: it may have no more
-    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one. `consumer` and `pid`: the name
-    and the process that its client reports."""
+    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one."""
 
     queue: QueueName
-    connection_id: int
-    user: str
-    host: str
+    receiver: ReceiverIdentity
     filter: str
     mode: str
     prefetch: int
@@ -598,8 +603,6 @@ class SubscriptionStatus:
     since_ns: int
     rate_limited_seconds: float = 0.0
     """Seconds for which the queue's max_rate allows no delivery to it."""
-    consumer: str = ""
-    pid: int | None = None
     key_range: str = ""
     """The part of the ring whose messages it takes, as the option of that name has it; empty: all of it."""
     keys: str = Keys.SHARED.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.model.queue import MessageId, QueueName, SubscribeRequest
+from engine.model.queue import MessageId, QueueName, ReceiverIdentity
 
 TRACES_TABLE = "queuegate_traces"
 """The stored history of a database's topics."""
@@ -28,7 +28,7 @@ class TraceEvent(NamedTuple):
     at_ns: int
     what: str
     epoch: int | None
-    receiver: SubscribeRequest | None
+    receiver: ReceiverIdentity | None
     sure: bool
     reason: str
     place: str = ""
@@ -45,7 +45,7 @@ class TraceRecord(NamedTuple):
     at_ns: int
     what: str
     epochs: tuple[int, ...]
-    receiver: SubscribeRequest | None
+    receiver: ReceiverIdentity | None
     sure: bool
     reason: str
     number: int

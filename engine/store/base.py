@@ -24,8 +24,8 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
+    ReceiverIdentity,
     StartAt,
-    SubscribeRequest,
     TextValue,
     TopicSpec,
 )
@@ -648,7 +648,7 @@ class MessageStore(RejectedStore, Protocol):
         *,
         counted: bool,
         alone: bool = False,
-        gone: SubscribeRequest | None = None,
+        gone: ReceiverIdentity | None = None,
     ) -> int:
         """Make leased messages due again immediately, first in order; their tokens become invalid. Not `counted` also
         decreases the epoch by one; otherwise messages without attempts left are set aside.

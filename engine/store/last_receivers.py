@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.model.lease_token import NO_TOKEN
-from engine.model.queue import MessageId, QueueName, SubscribeRequest
+from engine.model.queue import MessageId, QueueName, ReceiverIdentity
 
 LAST_RECEIVERS_MAX = 20_000
 """Messages of all queues together; the oldest are dropped. 5 MB."""
 
-Holder = Callable[[MessageId, int, int], SubscribeRequest | None]
+Holder = Callable[[MessageId, int, int], ReceiverIdentity | None]
 """The receiver of a delivery, by the message's id, the epoch of the lease, and the lease's token."""
 
 
@@ -25,7 +25,7 @@ class _Delivery(NamedTuple):
 
     epoch: int
     token: int
-    receiver: SubscribeRequest
+    receiver: ReceiverIdentity
     alongside: int | None
 
 
@@ -57,7 +57,7 @@ class LastReceivers:
         queue: QueueName,
         id_: MessageId,
         epoch: int,
-        receiver: SubscribeRequest,
+        receiver: ReceiverIdentity,
         *,
         token: int = NO_TOKEN,
         alongside: int | None = None,
@@ -77,7 +77,7 @@ class LastReceivers:
         delivery = self._deliveries.get((queue, id_))
         return delivery is not None and delivery.epoch == epoch and delivery.alongside == name
 
-    def of(self, queue: QueueName, id_: MessageId, epoch: int, token: int = NO_TOKEN) -> SubscribeRequest | None:
+    def of(self, queue: QueueName, id_: MessageId, epoch: int, token: int = NO_TOKEN) -> ReceiverIdentity | None:
         """The receiver of that delivery; None where it is not known. `token`: NO_TOKEN where there is none."""
         delivery = self._deliveries.get((queue, id_))
         if delivery is not None and may_match(epoch, token, delivery.epoch, delivery.token):

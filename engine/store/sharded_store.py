@@ -35,7 +35,7 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
-    SubscribeRequest,
+    ReceiverIdentity,
 )
 from engine.store.base import (
     NOTHING_AHEAD,
@@ -236,7 +236,7 @@ class ShardedStore:
         *,
         counted: bool,
         alone: bool = False,
-        gone: SubscribeRequest | None = None,
+        gone: ReceiverIdentity | None = None,
     ) -> int:
         """See MessageStore. Leases in a shard that does not answer are left, and counted as not released.
 

@@ -26,7 +26,7 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
-    SubscribeRequest,
+    ReceiverIdentity,
 )
 from engine.model.schedules import MakeInsert
 from engine.model.topics import FED_PRIORITY
@@ -241,7 +241,7 @@ class SqlMessageStore:
         *,
         counted: bool,
         alone: bool = False,
-        gone: SubscribeRequest | None = None,
+        gone: ReceiverIdentity | None = None,
     ) -> int:
         if not leases:
             return 0

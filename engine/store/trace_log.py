@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, MissingTableAllowed
-from engine.model.queue import MessageId, QueueName, SubscribeRequest
+from engine.model.queue import MessageId, QueueName, ReceiverIdentity
 from engine.model.trace_event import TraceEvent
 from engine.store.base import CleanupResult
 from engine.store.statements.dialect import Dialect
@@ -137,8 +137,7 @@ def _event(database: str, row: Sequence[Any]) -> TraceEvent | None:
         queue, to = QueueName(database, str(table)), None
         if connection_id is not None:
             name = "" if consumer is None else str(consumer)
-            to = SubscribeRequest(
-                queue,
+            to = ReceiverIdentity(
                 connection_id=int(connection_id),
                 user="" if user is None else str(user),
                 host="" if host is None else str(host),

@@ -302,9 +302,7 @@ class BroadcastReader:
         request = self.request
         return SubscriptionStatus(
             queue=self.topic.name,
-            connection_id=request.connection_id,
-            user=request.user,
-            host=request.host,
+            receiver=request.receiver,
             filter="" if request.condition is None else request.condition.text,
             mode="broadcast",
             prefetch=PAGE,
@@ -313,6 +311,4 @@ class BroadcastReader:
             waiting=self._waiting,
             window_full=False,
             since_ns=self.since_ns,
-            consumer=request.consumer,
-            pid=request.pid,
         )

@@ -15,7 +15,7 @@ from mysql_mimic.constants import KillKind
 from engine.engine import Engine
 from engine.history.writer import own_place
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import QueueName, SubscriptionStatus
+from engine.model.queue import QueueName, ReceiverIdentity, SubscriptionStatus
 from proxy import logs
 from proxy.cluster.messages import id_of
 from proxy.cluster.questions import Item
@@ -152,13 +152,15 @@ def _item(info: ProcessInfo) -> Item:
 
 
 def _subscription_item(status: SubscriptionStatus) -> Item:
-    (database, table), *rest = dataclasses.astuple(status)
-    return [database, table, *rest]
+    # In this order since the first release: processes of two versions may work side by side.
+    (database, table), (connection_id, user, host, consumer, pid), *rest = dataclasses.astuple(status)
+    return [database, table, connection_id, user, host, *rest[:9], consumer, pid, *rest[9:]]
 
 
 def subscription_of(item: Item) -> SubscriptionStatus:
-    database, table, *rest = item
-    return SubscriptionStatus(QueueName(database, table), *rest)
+    database, table, connection_id, user, host, *rest = item
+    receiver = ReceiverIdentity(connection_id, user, host, *rest[9:11])
+    return SubscriptionStatus(QueueName(database, table), receiver, *rest[:9], *rest[11:])
 
 
 # Recent warnings and errors of the processes (`proxy.logs`), and their form in messages.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.history.writer import HistoryState, own_place
-from engine.model.queue import QueueName, SubscribeRequest
+from engine.model.queue import QueueName, ReceiverIdentity
 from engine.model.trace_event import TraceEvent
 from proxy.cluster.messages import id_body, id_of
 from proxy.cluster.questions import Item
@@ -34,7 +34,7 @@ def traced_of(item: Item) -> TraceEvent:
     to = None
     if receiver is not None:
         connection_id, user, host, consumer, pid = receiver
-        to = SubscribeRequest(queue, connection_id=connection_id, user=user, host=host, consumer=consumer, pid=pid)
+        to = ReceiverIdentity(connection_id, user, host, consumer, pid)
     own = (place, str(process), int(number))
     return TraceEvent(queue, id_of(body), int(at_ns), what, epoch, to, bool(sure), reason, *own)
 

@@ -17,7 +17,7 @@ from engine.engine import OpenStream
 from engine.model.attempts import receiver_members
 from engine.model.commit_report import CommitReport
 from engine.model.pins import Pins
-from engine.model.queue import Condition, QueueName
+from engine.model.queue import Condition, QueueName, ReceiverIdentity
 from mysql_wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.system_database import SUBSTITUTE_DATABASE
@@ -57,6 +57,10 @@ class Identity:
     def account(self) -> str:
         """As USER() shows it."""
         return f"{self.user}@{self.host.rsplit(':', 1)[0]}"
+
+    def receiver(self, consumer: str = "") -> ReceiverIdentity:
+        """The same for the engine. `consumer`: the name that a statement has; else it is that of the program."""
+        return ReceiverIdentity(self.connection_id, self.user, self.host, consumer or self.program, self.pid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,9 @@ class QueueViews:
         """The rows of SHOW CONSUMERS."""
         named, can_see = like_pattern("%" if plan.like is None else plan.like), await self._visibility.reads()
         streams = [
-            stream for stream in await self._peers.subscriptions() if can_see(stream.queue) and named(stream.consumer)
+            stream
+            for stream in await self._peers.subscriptions()
+            if can_see(stream.queue) and named(stream.receiver.consumer)
         ]
         rows = consumer_values(await self._visibility.streams(streams), self._engine.catalog)
         return [row for row in rows if plan.name in (None, row[0]) and plan.database in (None, row[1])]

@@ -373,9 +373,9 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
         (
             status.queue.table,
             status.queue.database,
-            status.connection_id,
-            status.user,
-            status.host,
+            status.receiver.connection_id,
+            status.receiver.user,
+            status.receiver.host,
             status.mode,
             status.filter,
             status.prefetch,
@@ -384,12 +384,12 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
             int(status.waiting),
             int(status.window_full),
             moment(status.since_ns),
-            status.consumer or None,
-            status.pid,
+            status.receiver.consumer or None,
+            status.receiver.pid,
             status.key_range or None,
             status.keys,
         )
-        for status in sorted(statuses, key=lambda s: (s.queue, s.connection_id))
+        for status in sorted(statuses, key=lambda s: (s.queue, s.receiver.connection_id))
     ]
 
 
@@ -418,14 +418,15 @@ class InFlight:
         message, holder = self.message, self.holder
         who: Values = (None,) * 4
         if holder is not None:
-            who = (holder.connection_id, holder.user, holder.host, holder.consumer or None)
+            receiver = holder.receiver
+            who = (receiver.connection_id, receiver.user, receiver.host, receiver.consumer or None)
         return (message.epoch, moment(message.until_ns), round(message.seconds_left, 3), *who)
 
 
 def consumer_values(streams: Iterable[SubscriptionStatus], catalog: QueueCatalog) -> list[Values]:
     """The rows of CONSUMERS: of these streams those of topics and their groups."""
     rows: list[Values] = []
-    for stream in sorted(streams, key=lambda s: (s.queue, s.connection_id)):
+    for stream in sorted(streams, key=lambda s: (s.queue, s.receiver.connection_id)):
         queue = catalog.get(stream.queue)
         if queue is not None and queue.options.topic is not None:
             rows.append(_consumer_row(stream, queue.options.topic, queue.options))
@@ -439,11 +440,11 @@ def _consumer_row(stream: SubscriptionStatus, topic: str, group: QueueOptions | 
         topic,
         stream.queue.database,
         None if group is None else group.consumer_group,
-        stream.connection_id,
-        stream.user,
-        stream.host,
-        stream.consumer or None,
-        stream.pid,
+        stream.receiver.connection_id,
+        stream.receiver.user,
+        stream.receiver.host,
+        stream.receiver.consumer or None,
+        stream.receiver.pid,
         stream.unacked,
         stream.sent,
         _waits_for(stream, paused=group is not None and group.paused),

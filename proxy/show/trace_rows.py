@@ -9,7 +9,7 @@ from engine.history.writer import HistoryState
 from engine.model.attempts import describe_failure, failures
 from engine.model.explanation import Explanation, MessageRow, moment
 from engine.model.identity import id_text
-from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
+from engine.model.queue import QueueSpec, ReceiverIdentity, SubscriptionStatus
 from engine.model.topics import Place
 from engine.model.trace_event import SENT, TraceEvent
 from proxy.show.status_tables import Values
@@ -40,7 +40,9 @@ def in_queue(
     """Of a message that is in the group's queue, or in a queue: without a group."""
     leased = explanation.state == "in_flight" and row.time_next_ns is not None
     until = moment(row.time_next_ns or 0) if leased else None
-    who: Values = (None, None) if holder is None else (holder.connection_id, holder.consumer or None)
+    who: Values = (None, None)
+    if holder is not None:
+        who = (holder.receiver.connection_id, holder.receiver.consumer or None)
     return (group, explanation.state, enqueued, row.epoch, until, *who, row.last_error, _failed(row), explanation.text)
 
 
@@ -117,7 +119,7 @@ def trace_values(traced: TraceEvent, queue: QueueSpec | None, can_see: CanSeeUse
     return (*own, *what, *_receiver(traced.receiver, can_see), reason, traced.place)
 
 
-def _receiver(to: SubscribeRequest | None, can_see: CanSeeUser) -> Values:
+def _receiver(to: ReceiverIdentity | None, can_see: CanSeeUser) -> Values:
     if to is None or not can_see(to.user):
         return (None,) * 5
     return (to.connection_id, to.user, to.host, to.consumer or None, to.pid)

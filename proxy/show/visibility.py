@@ -97,14 +97,18 @@ class Visibility:
         session = self._session
         if session.rights is None and not self._traits.accounts:
             return list(streams)
-        own = [stream for stream in streams if stream.user == session.identity.user]
+        own = [stream for stream in streams if stream.receiver.user == session.identity.user]
         if session.rights is not None:
             return list(streams) if session.admin else own
         if len(own) == len(streams):
             return own
         # With their users: the id of a connection that is gone may be that of another one by now.
         listed = {(number(id_), self.text(user)) for id_, user in (await self.collect(_PROCESSES)).each(2)}
-        return [stream for stream in streams if stream in own or (stream.connection_id, stream.user) in listed]
+        return [
+            stream
+            for stream in streams
+            if stream in own or (stream.receiver.connection_id, stream.receiver.user) in listed
+        ]
 
     async def can_see_user(self) -> CanSeeUser:
         """Of whose connections the session may know, also of those that have ended."""

@@ -20,7 +20,7 @@ from engine.model.errors import BackendError
 from engine.model.keyspaces import at_shard
 from engine.model.marked_name import renamed
 from engine.model.pins import Pins
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, SubscribeRequest, TopicSpec, quoted
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.trace_event import ENQUEUED
 from engine.traces import Traces
 from mysql_wire import requests
@@ -273,13 +273,5 @@ def enqueued(outcome: Outcome, effects: Effects, identity: Identity, traces: Tra
     if effects.tally is None or not outcome.ok or not first or not rows or not traces.persists(effects.tally[0]):
         return None
     topic = effects.tally[0]
-    by = SubscribeRequest(
-        topic,
-        connection_id=identity.connection_id,
-        user=identity.user,
-        host=identity.host,
-        consumer=identity.program,
-        pid=identity.pid,
-    )
     count = min(rows, ENQUEUED_MAX) if traces.ids_follow else 1
-    return Settlement(topic, ENQUEUED, tuple(range(first, first + count)), True, by=by)
+    return Settlement(topic, ENQUEUED, tuple(range(first, first + count)), True, by=identity.receiver())

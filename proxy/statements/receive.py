@@ -68,11 +68,7 @@ class StreamStatement:
         by_connection = request.by_connection
         request = replace(
             request,
-            connection_id=identity.connection_id,
-            user=identity.user,
-            host=identity.host,
-            consumer=request.consumer or identity.program,
-            pid=identity.pid,
+            receiver=identity.receiver(request.receiver.consumer),
             by_connection=await self._leased_by_connection() if by_connection is None else by_connection,
         )
         check_right(self._session, request.queue, Right.RECEIVE)
@@ -99,7 +95,7 @@ class StreamStatement:
         if request.wait_mode is WaitMode.WAIT and waited >= _LOCK_NOTICED_SECONDS:
             request = replace(request, wait_seconds=max(request.wait_seconds - waited, 0.0))
         subscription = await self._engine.subscribe(request)
-        self._session.settings.consumer = request.consumer
+        self._session.settings.consumer = request.receiver.consumer
         of_connection = request.by_connection or request.keys is not Keys.SHARED
         if of_connection and isinstance(subscription, Subscription):
             self._session.retain(subscription)

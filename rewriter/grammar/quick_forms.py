@@ -26,7 +26,7 @@ _QUICK_IDS = re.compile(rf"({_VERB}){_IDS}{_CLAUSES}", re.ASCII | re.IGNORECASE)
 _ONE = r"\d{1,18}(?!\d)"
 _QUICK_CONDITION = re.compile(
     rf"({_VERB}WHERE\s++)((?>id|`id`)\s*+(?>=|IN\s*+(\())\s*+)((?(7){_NUMBERS}|{_ONE}))"
-    rf"((?(7)\s*+\))(\s++AND\s++(?>lease_token|`lease_token`|epoch|`epoch`)\s*+=\s*+)?+)((?(10){_ONE})){_CLAUSES}",
+    rf"((?(7)\s*+\))(?>(\s++AND\s++(?>lease_token|`lease_token`|epoch|`epoch`)\s*+=\s*+)?))((?(10){_ONE})){_CLAUSES}",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")

@@ -8,7 +8,7 @@ from engine.model.errors import InvalidOption, UnknownColumn
 from engine.model.key_range import KeyRange, Keys, read_key_range
 from engine.model.option_values import NAME_CHARACTERS, OptionValue, check_receivers_wait, is_name
 from engine.model.options import OPTIONS
-from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec, of_key_range, quoted
+from engine.model.queue import QueueSpec, ReceiverIdentity, SubscribeRequest, TopicSpec, of_key_range, quoted
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.plan import Subscribe
@@ -54,7 +54,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
         prefetch=options.get("prefetch"),
         ack_wait_ns=options.get("ack_wait"),
-        consumer=consumer_name(texts.get("consumer")),
+        receiver=ReceiverIdentity(consumer=consumer_name(texts.get("consumer"))),
         by_connection=by_connection(str(texts["lease"])) if "lease" in texts else None,
         condition=of_key_range(_key_range(str(texts["key_range"]), spec) if "key_range" in texts else None),
         keys=_keys(texts, spec),

@@ -22,6 +22,7 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
+    ReceiverIdentity,
     Start,
     StartAt,
     SubscribeRequest,
@@ -356,7 +357,7 @@ def _broadcast(
         limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
         wait_mode=clauses.wait_mode,
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
-        consumer=consumer,
+        receiver=ReceiverIdentity(consumer=consumer),
         start=start,
     )
     return Subscribe(request, clauses.parameters, chosen, moment)

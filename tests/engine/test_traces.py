@@ -9,12 +9,12 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.model.commit_report import Settlement
 from engine.model.options import QueueOptions
-from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, SubscribeRequest, TopicSpec
+from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, ReceiverIdentity, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.traces import QueueTrace, Traces
 
 Q, OTHER = QueueName("shop", "q"), QueueName("shop", "other")
-TO = SubscribeRequest(Q, user="shop", consumer="worker 7")
+TO = ReceiverIdentity(user="shop", consumer="worker 7")
 
 
 def message(id_: int | str, epoch: int = 1) -> Message:

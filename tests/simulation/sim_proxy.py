@@ -27,7 +27,7 @@ from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.key_range import KeyRange, Keys
-from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
+from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, ReceiverIdentity, StartAt
 from engine.store.base import Claim, PollAndClaim, PollResult, ScanResult
 from engine.store.sql_store import SqlMessageStore
 from engine.store.topic_log import no_conditions
@@ -494,7 +494,7 @@ class Session:
         """A stream until it ends; see proxy/statements/streaming.py."""
         plan = self.plan(sql)
         assert isinstance(plan, Subscribe), plan
-        request = replace(plan.request, connection_id=self.connection_id, user=self.name)
+        request = replace(plan.request, receiver=ReceiverIdentity(self.connection_id, self.name))
         if request.start is not None and plan.moment:
             request = replace(request, start=replace(request.start, value=moment_ns(plan.moment)))
         if plan.filter is not None:

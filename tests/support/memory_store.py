@@ -33,7 +33,7 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
-    SubscribeRequest,
+    ReceiverIdentity,
     TextValue,
     TopicSpec,
 )
@@ -455,7 +455,7 @@ class MemoryStore:
         *,
         counted: bool,
         alone: bool = False,
-        gone: SubscribeRequest | None = None,
+        gone: ReceiverIdentity | None = None,
     ) -> int:
         async def work() -> int:
             self._check_refused([lease.id for lease in leases])

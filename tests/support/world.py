@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -15,7 +16,15 @@ from engine.delivery.subscription import Subscription
 from engine.engine import Engine, EngineOptions
 from engine.model.commit_report import CommitReport, Settlement
 from engine.model.errors import EngineError
-from engine.model.queue import Batch, QueueName, QueueSpec, SubscribeRequest, WaitMode
+from engine.model.queue import Batch, QueueName, QueueSpec, ReceiverIdentity, SubscribeRequest, WaitMode
+
+_IDENTITY = tuple(field.name for field in dataclasses.fields(ReceiverIdentity))
+
+
+def request_of(queue: QueueName = NAME, **request: Any) -> SubscribeRequest:
+    """A request; what identifies its receiver may be among the arguments."""
+    receiver = {name: request.pop(name) for name in _IDENTITY if name in request}
+    return SubscribeRequest(queue, receiver=ReceiverIdentity(**receiver), **request)
 
 
 class Receiver:
@@ -90,7 +99,7 @@ class World:
 
     async def receive(self, queue: QueueName = NAME, *, reading: bool = True, **request: Any) -> Receiver:
         """A new receiver; one that is not `reading` takes one batch and then stops."""
-        receiver = Receiver(await self.engine.subscribe(SubscribeRequest(queue, **request)), reading)
+        receiver = Receiver(await self.engine.subscribe(request_of(queue, **request)), reading)
         self.receivers.append(receiver)
         await settle()
         return receiver

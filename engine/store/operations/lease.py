@@ -16,7 +16,7 @@ from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure, with_failure
 from engine.model.errors import INTERRUPTED, LOCKED, BackendError, BackendUnavailable, is_refusal
 from engine.model.identity import from_text, highest_epoch, id_kind, is_spent, last_epoch, next_epoch
 from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, next_token
-from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, SubscribeRequest, TextValue
+from engine.model.queue import ATTEMPTS_COLUMN, Message, MessageId, QueueSpec, ReceiverIdentity, TextValue
 from engine.model.states import REJECTED_NS, due_again, goes_alone, is_alongside, is_lease_end, lease_end
 from engine.store.base import Claim, ForeseenLease, LeaseState, LeaseUnknown, Release, Stuck, lease_is_current
 from engine.store.gate import check_mark
@@ -66,7 +66,7 @@ class Terms:
 
     delays_ns: Mapping[int, int]
     times: LeaseTimes
-    last_receiver: Callable[[MessageId, int, int], SubscribeRequest | None] = lambda id_, epoch, token: None
+    last_receiver: Callable[[MessageId, int, int], ReceiverIdentity | None] = lambda id_, epoch, token: None
     sharing: Sharing = UNMARKED
     alongside: Callable[[MessageId, int, int], bool] = lambda id_, epoch, name: False
     lock_waits: LockWaits = field(default_factory=LockWaits)
@@ -360,7 +360,7 @@ class ReleaseTerms:
 
     counted: bool
     alone: bool = False
-    gone: SubscribeRequest | None = None
+    gone: ReceiverIdentity | None = None
     lock_waits: LockWaits = field(default_factory=LockWaits)
 
 

@@ -12,7 +12,7 @@ from world import world
 from engine.background.surveyor import FRESH_SECONDS, FRESH_SECONDS_MAX, LARGE, SURVEY_SECONDS, SURVEYS_AT_ONCE
 from engine.model.errors import BackendError
 from engine.model.key_range import read_key_range
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, ReceiverIdentity
 
 
 @in_virtual_time
@@ -115,7 +115,7 @@ async def test_subscriptions_and_holders_are_told():
         await w.receive(connection_id=7, user="ann", host="10.0.0.1", prefetch=2)
         await w.commit(Row(1), Row(2), Row(3))
         (status,) = w.engine.subscriptions()
-        assert (status.connection_id, status.user, status.host, status.prefetch) == (7, "ann", "10.0.0.1", 2)
+        assert (status.receiver, status.prefetch) == (ReceiverIdentity(7, "ann", "10.0.0.1"), 2)
         assert (status.sent, status.unacked, status.waiting, status.window_full) == (2, 2, False, True)
         assert status.since_ns > 0
         holders = w.engine.holders(status.queue, (1, 2, 3, 99))

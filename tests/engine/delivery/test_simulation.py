@@ -12,12 +12,12 @@ import random
 import pytest
 from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
-from world import World
+from world import World, request_of
 
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import SubscribeRequest, WaitMode
+from engine.model.queue import WaitMode
 
 MESSAGES = 300
 DURATION = 120.0
@@ -87,7 +87,7 @@ class Simulation:
     async def receiver(self, number: int) -> None:
         while not self.stop:
             mode = self.chance.choice((WaitMode.ENDLESS, WaitMode.ENDLESS, WaitMode.WAIT, WaitMode.NOWAIT))
-            request = SubscribeRequest(
+            request = request_of(
                 NAME, wait_mode=mode, wait_seconds=2.0, limit=self.chance.choice((None, 1, 20)), connection_id=number
             )
             subscription = await self.world.engine.subscribe(request)

@@ -30,7 +30,7 @@ def sticky_ring(**options):
 def own(receiver: Receiver, *worlds: World) -> set[int]:
     """Those of IDS that are in its part of the ring."""
     streams = [stream for one in worlds for stream in one.engine.subscriptions()]
-    (stream,) = [one for one in streams if one.consumer == receiver.subscription.request.consumer]
+    (stream,) = [one for one in streams if one.receiver.consumer == receiver.subscription.request.receiver.consumer]
     return {id_ for id_ in IDS if shown_key_range(stream.key_range).covers((id_ & 0xF) << 12)}
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
-from world import world
+from world import request_of, world
 
 from engine.delivery.subscription import Subscription
 from engine.model.commit_report import CommitReport
@@ -375,7 +375,7 @@ async def test_requests_that_make_no_sense_are_refused():
         ]
         for error, request in refused:
             with pytest.raises(error):
-                await w.engine.subscribe(SubscribeRequest(**{"queue": NAME, **request}))
+                await w.engine.subscribe(request_of(**{"queue": NAME, **request}))
         assert w.manager.status().subscribers == 0
 
 

@@ -17,12 +17,10 @@ from engine.model.attempts import (
     request_members,
     with_failure,
 )
-from engine.model.queue import QueueName, SubscribeRequest
+from engine.model.queue import ReceiverIdentity
 
 AT = 1_764_097_200_123_456_001
-REQUEST = SubscribeRequest(
-    QueueName("d", "q"), connection_id=42, user="app", host="10.0.0.7:51324", consumer='mailer "3"'
-)
+REQUEST = ReceiverIdentity(connection_id=42, user="app", host="10.0.0.7:51324", consumer='mailer "3"')
 
 
 def test_an_object():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.model.queue import QueueName, SubscribeRequest
+from engine.model.queue import QueueName, ReceiverIdentity
 from engine.store.last_receivers import LastReceivers
 
 Q, OTHER = QueueName("d", "q"), QueueName("d", "other")
-ONE, TWO = (SubscribeRequest(Q, connection_id=number) for number in (1, 2))
+ONE, TWO = (ReceiverIdentity(connection_id=number) for number in (1, 2))
 
 
 def test_who_had_a_delivery():
@@ -40,7 +40,7 @@ def test_the_oldest_give_way():
 
 
 class Holds:
-    def holder(self, id_: object, epoch: int, token: int) -> SubscribeRequest | None:
+    def holder(self, id_: object, epoch: int, token: int) -> ReceiverIdentity | None:
         return TWO if (id_, epoch) == (9, 1) and token in (0, 5) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.model.errors import BackendError
-from engine.model.queue import QueueName, SubscribeRequest
+from engine.model.queue import QueueName, ReceiverIdentity
 from engine.model.trace_event import TraceEvent
 from engine.store.statements.traces import COLUMNS
 
@@ -18,7 +18,7 @@ _TABLE = (
 
 
 def event(queue: QueueName, number: int, **other: object) -> TraceEvent:
-    to = SubscribeRequest(queue, connection_id=1 << 40, user="u" * 300, host="h", consumer="\ud800 é", pid=None)
+    to = ReceiverIdentity(connection_id=1 << 40, user="u" * 300, host="h", consumer="\ud800 é", pid=None)
     told = TraceEvent(queue, 7, 1_000 + number, "sent", 3, to, True, "r" * 2000, "here:1", "a" * 16, number)
     return told._replace(**other)
 

@@ -13,7 +13,7 @@ import pytest
 from memory_store import make_spec
 from memory_topics import TOPIC, LogRow, make_topic
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
-from world import Receiver, World, world
+from world import Receiver, World, request_of, world
 
 from engine.model import claim_size, topics
 from engine.model.commit_report import CommitReport
@@ -30,7 +30,7 @@ from engine.model.errors import (
     UnknownColumn,
 )
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import QueueName, Start, StartAt, SubscribeRequest, WaitMode
+from engine.model.queue import QueueName, ReceiverIdentity, Start, StartAt, SubscribeRequest, WaitMode
 from engine.model.topics import SETTLE_NS, OpenTransactions
 from engine.topics import broadcast
 from engine.topics.broadcast import PAGE, POLL_SECONDS
@@ -61,7 +61,7 @@ async def topic_world() -> AsyncIterator[World]:
 
 async def reads(w: World, start: StartAt = EARLIEST, *, reading: bool = True, **request: Any) -> Reader:
     """A new reader; one that is not `reading` takes one batch and then stops."""
-    reader = Reader(await w.engine.subscribe(SubscribeRequest(TOPIC, start=start, **request)), reading)  # type: ignore[arg-type]
+    reader = Reader(await w.engine.subscribe(request_of(TOPIC, start=start, **request)), reading)  # type: ignore[arg-type]
     w.receivers.append(reader)
     await settle()
     return reader
@@ -681,7 +681,7 @@ async def test_its_row_of_show_subscriptions() -> None:
         reader = await reads(w, connection_id=7, user="app", host="h")
         await commit(w, LogRow(1), LogRow(2))
         (status,) = w.engine.subscriptions()
-        assert (status.queue, status.connection_id, status.user, status.host) == (TOPIC, 7, "app", "h")
+        assert (status.queue, status.receiver) == (TOPIC, ReceiverIdentity(7, "app", "h"))
         assert (status.mode, status.sent, status.unacked, status.waiting) == ("broadcast", 2, 0, True)
         assert status.since_ns == w.clock.now_ns()
         assert repr(reader.subscription) == "<BroadcastReader main.events waiting sent=2 offset=2>"

@@ -14,7 +14,7 @@ from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from mysql_wire.errors import ProxyError
 from mysql_wire.outcome import Collected, Outcome
 from mysql_wire.status_flags import AUTOCOMMIT
-from proxy.session.session import StatementSettings
+from proxy.session.session import Identity, StatementSettings
 from proxy.statements.database_commands import DatabaseCommands
 from proxy.statements.receive import StreamStatement
 from rewriter.plan import Subscribe
@@ -51,7 +51,7 @@ def stream_statement(
     async def collect(sql: str) -> Collected | Outcome:
         return answer
 
-    identity = SimpleNamespace(connection_id=7, user="u", host="h", program="", pid="")
+    identity = Identity(connection_id=7, user="u", host="h", capabilities=0)
     upstream = SimpleNamespace(collect=collect)
     session: Any = SimpleNamespace(identity=identity, rights=None, upstream=upstream, settings=StatementSettings())
     engine: Any = SimpleNamespace(subscribe=subscribe)
@@ -79,7 +79,8 @@ async def test_a_cursor_has_the_charset_that_the_line_tells():
     assert [(column.name, column.charset) for column in cursor.columns] == [("body", 8)]  # latin1_swedish_ci
     assert subscription.closed == []
     (request,) = asked
-    assert (request.limit, request.wait_seconds, request.connection_id, request.user) == (3, 1.5, 7, "u")
+    assert (request.limit, request.wait_seconds) == (3, 1.5)
+    assert (request.receiver.connection_id, request.receiver.user) == (7, "u")
 
 
 @pytest.mark.parametrize("values", [(0.5,), (-1,), (b"x",), ("inf",), (1 << 63,)])

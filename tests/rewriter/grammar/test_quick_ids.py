@@ -50,7 +50,8 @@ def test_a_condition_of_ids_is_cut(sql, parts):
 
 @pytest.mark.parametrize(
     "sql",
-    ["ACK q WHERE id IN (5)7", "ACK q WHERE id = 5 AND epoch = ", "ACK q WHERE id = 5, 6 AND epoch = 1", "ACK q WHERE id IN (5 AND epoch = 1",
+    ["ACK q WHERE id IN (5)7", "ACK q WHERE id = 5 AND epoch = ", "ACK q WHERE id = 5, 6 AND epoch = 1",
+     "ACK q WHERE id IN (5 AND epoch = 1",
      "ACK q WHERE id = 5) AND epoch = 1", "ACK q WHERE id = 5 AND epoch = 1 OR 1", "ACK q WHERE id = 5 AND epoch = 1.5",
      "ACK q WHERE id = 5.0 AND epoch = 1", "ACK q WHERE id = ? AND epoch = 1", "ACK q WHERE id = '5' AND epoch = 1",
      "ACK q WHERE id = 5 AND epochs = 1", "ACK q WHERE xid = 5 AND epoch = 1", "ACK qWHERE id = 5 AND epoch = 1",
