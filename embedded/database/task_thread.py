@@ -13,11 +13,10 @@ Tasks = queue.SimpleQueue[Task | None]
 
 
 def run_tasks(tasks: Tasks, call: Callable[[Callable[..., Any]], Any]) -> None:
-    """Run one task after the other by `call`, until there is a None or the loop is closed."""
+    """Run one task after the other by `call`, until there is a None or the loop is closed. One for which no one waits
+    any more is run all the same: a rollback must not be left out."""
     while (task := tasks.get()) is not None:
         work, future, loop = task
-        if future.cancelled():
-            continue
         try:
             outcome: tuple[Any, BaseException | None] = (call(work), None)
         except BaseException as error:

@@ -53,7 +53,7 @@ class ParserThreads:
     _closed: bool = False
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` in one of the threads.
+        """Run `work` in one of the threads; not where its caller has been cancelled before it begins.
 
         Raises:
             BackendUnavailable: the database is closed.
@@ -66,7 +66,7 @@ class ParserThreads:
             thread = threading.Thread(target=run_tasks, args=(self._tasks, _call), name="statement-reader", daemon=True)
             self._threads.append(thread)
             thread.start()
-        self._tasks.put((work, future, loop))
+        self._tasks.put((lambda: None if future.cancelled() else work(), future, loop))
         return await future
 
     def close(self) -> None:

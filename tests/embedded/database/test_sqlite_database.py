@@ -199,6 +199,23 @@ async def test_a_cancelled_read_frees_its_connection(database):
     assert await numbers(database) == []
 
 
+async def test_cancelled_work_is_done_all_the_same_before_its_connection_is_free(database):
+    """A rollback may not be left out."""
+    worker = database.acquire_worker()
+    await database.run(worker, lambda c: c.execute("BEGIN"))
+    busy = threading.Event()
+    worker.submit(lambda _: busy.wait(scaled(5)))
+    ended = asyncio.create_task(database.run(worker, lambda c: c.execute("ROLLBACK")))
+    await asyncio.sleep(0)
+    ended.cancel()
+    await asyncio.sleep(0)
+    busy.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(ended, scaled(5))
+    assert not worker.in_transaction
+    database.release_worker(worker)
+
+
 async def test_the_gate_is_first_come_first_served(database):
     await database.gate.acquire(1)
     order = []
