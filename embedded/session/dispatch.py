@@ -29,7 +29,7 @@ from engine.model.queue import ColumnMeta
 
 T = TypeVar("T")
 SqlValue = Any
-LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
+_LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
 _DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
 _SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
 _LONG_STATEMENT = 4000  # characters; parsing so many takes some milliseconds, in which no other client is handled
@@ -222,7 +222,12 @@ def bound(lifted: Lifted, params: Sequence[SqlValue] | None) -> Lifted:
     return lifted
 
 
+def begin_of(sql: str) -> int:
+    """Where the statement's first word is, comments and parentheses before it passed over."""
+    match = _LEADING.match(sql)
+    return 0 if match is None else match.end()
+
+
 def word_of(sql: str) -> str:
-    """The statement's first word, comments and parentheses before it passed over."""
-    match = LEADING.match(sql)
-    return first_word(sql[match.end() :] if match else sql)
+    """That word."""
+    return first_word(sql[begin_of(sql) :])

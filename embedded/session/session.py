@@ -21,7 +21,7 @@ from embedded.database.connection import SqliteConnection
 from embedded.database.errors import SqliteInterrupted
 from embedded.database.sqlite import SqliteDatabase
 from embedded.session.client_text import ClientText
-from embedded.session.dispatch import LEADING, StatementDispatch, bound, word_of
+from embedded.session.dispatch import StatementDispatch, begin_of, bound, word_of
 from embedded.session.results import OkResult, PreparedInfo, RowsResult
 from embedded.session.state import Identity, State
 from embedded.session.statement_limits import UNBOUNDED, Bounds, TimeLimit
@@ -145,9 +145,10 @@ class EmbeddedSession:
             BackendError: SQLite or the transaction refused it.
             RewriteError: it is wrong, or not supported.
         """
-        if not _KEEPS_DIAGNOSTICS.match(sql.lstrip()):
+        begins = begin_of(sql)
+        if not _KEEPS_DIAGNOSTICS.match(sql, begins):
             self._state.diagnostics.clear()
-        limit = self._time_limit(sql)
+        limit = self._time_limit(sql, begins)
         try:
             with limit:
                 return limit.over_rows(await self._guarded(self._execute(sql, params)))
@@ -158,7 +159,7 @@ class EmbeddedSession:
 
     async def prepare(self, sql: str) -> PreparedInfo:
         """What is known of a statement before its parameters are known."""
-        with self._time_limit(sql):
+        with self._time_limit(sql, begin_of(sql)):
             return await self._guarded(self._prepare(sql))
 
     async def _prepare(self, sql: str) -> PreparedInfo:
@@ -209,10 +210,10 @@ class EmbeddedSession:
         if not self._dispatch.runner.kill(SqliteInterrupted()) and self._task is not None and not again:
             self._task.cancel()
 
-    def _time_limit(self, sql: str) -> TimeLimit:
+    def _time_limit(self, sql: str, begins: int) -> TimeLimit:
+        """Of a statement whose first word is at `begins`."""
         variables = self._state.variables
-        leading = LEADING.match(sql)
-        executed = _EXECUTED.match(sql, leading.end() if leading else 0)
+        executed = _EXECUTED.match(sql, begins)
         if executed is not None:  # a SELECT that was prepared has the bounds of one
             sql = self._dispatch.administration.prepared.get(executed[1].lower(), sql)
         return TimeLimit.of(

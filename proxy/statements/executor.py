@@ -69,13 +69,29 @@ from rewriter.plan import (
     TraceInQueue,
     UseDatabase,
 )
+from rewriter.text.lexis import SPACE, WORD_END
 
 log = logging.getLogger(__name__)
 
 _NOTE_ERRNO = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _HAS_THAT_COLUMN = 1060  # ER_DUP_FIELDNAME
 _STORED_ONLY = 1235  # ER_NOT_SUPPORTED_YET
-_SHOW_WARNINGS = re.compile(rb"\s*show\s+(?:warnings|(errors))\s*;?\s*", re.IGNORECASE)
+_LIMIT = (
+    rb"(?>(?:LIMIT"
+    + WORD_END
+    + SPACE
+    + rb"(?>(?:(\d{1,18})"
+    + SPACE
+    + rb","
+    + SPACE
+    + rb")?)(\d{1,18})"
+    + SPACE
+    + rb")?)"
+)
+_SHOW_WARNINGS = re.compile(
+    SPACE + rb"SHOW" + WORD_END + SPACE + rb"(?:WARNINGS|(ERRORS))" + WORD_END + SPACE + _LIMIT + rb";?" + SPACE,
+    re.IGNORECASE,
+)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 T = TypeVar("T")
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -397,6 +413,8 @@ class Executor:
             for level, errno, text in notes
             if not match[1] or level == "Error"
         ]
+        first, most = int(match[2] or 0), int(match[3] or len(rows))
+        rows = rows[first : first + most]
         shown = rows if self.session.rights is None else [redacted_warning(row) for row in rows]
         await self.send(WARNINGS_COLUMNS, shown)
         return True

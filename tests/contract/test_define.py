@@ -248,6 +248,8 @@ def test_an_error_of_the_proxy_is_shown_until_the_next_statement(sql, queue):
     for refused in (f"UPDATE {q} SET state = 'x'", f"SELECT * FROM STREAM {q} WITH (nope = 1)"):
         errno, text = sql.error(refused)
         assert sql.rows("SHOW ERRORS") == sql.rows("SHOW WARNINGS") == [("Error", errno, text)]
+        assert sql.rows("/* by a tool */ SHOW/**/WARNINGS LIMIT 10 -- all") == [("Error", errno, text)]
+        assert sql.rows("SHOW WARNINGS LIMIT 1, 5") == sql.rows("show errors limit 0") == []
     sql(f"DROP QUEUE IF EXISTS {q}_no")
     assert sql.rows("SHOW ERRORS") == []
     sql("SELECT 1")
