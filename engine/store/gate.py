@@ -59,12 +59,13 @@ _BESIDE = " JOIN (SELECT 1 AS queuegate_one) AS beside"
 @dataclass(frozen=True, slots=True)
 class GatedTable:
     """A table as statements name it. As text it is used after FROM, JOIN and UPDATE. `comment`: as the catalog read it;
-    None for tables of the engine's own. `at_shard`: see Gate."""
+    None for tables of the engine's own. `at_shard`: see Gate. `key`: the index of a queue's or topic's ids."""
 
     name: QueueName
     hint: str
     comment: str | None = None
     at_shard: bool = False
+    key: str = ""
 
     def __str__(self) -> str:
         return f"{self.target}{self.hint}"
@@ -86,9 +87,13 @@ class GatedTable:
         """With a forced index, after FROM. `index`: the dialect's syntax for it; may be empty."""
         return " ".join(filter(None, (self.target, f"AS {alias}" if alias else "", index))) + self.hint
 
-    def delete(self, where: str = "") -> str:
-        """A DELETE, up to the end of its condition."""
-        rows = f"FROM gone USING {self.as_('gone')}{_BESIDE}" if self.hint else f"FROM {self.target}"
+    def delete(self, where: str = "", *, index: str = "") -> str:
+        """A DELETE, up to the end of its condition. `index`: the name of one that is forced. Of a small table a server
+        reads, and locks, all rows to delete a few; a DELETE waits for each that is locked, also for those that its
+        condition excludes (an UPDATE does not)."""
+        forced = f" FORCE INDEX ({quoted(index)})" if index else ""
+        gone = f"FROM gone USING {self.target} AS gone{forced}{self.hint}{_BESIDE}"
+        rows = gone if self.hint else f"FROM {self.target}"
         return f"DELETE {rows} WHERE {where}" if where else f"DELETE {rows}"
 
     @property
@@ -106,7 +111,8 @@ class Gate:
 
     def of(self, spec: QueueSpec | TopicSpec) -> GatedTable:
         """The table of a queue or topic."""
-        return GatedTable(spec.name, self._hinted(_known_by(spec.indexes)), spec.comment, self._at_shard)
+        indexes = _known_by(spec.indexes)
+        return GatedTable(spec.name, self._hinted(indexes), spec.comment, self._at_shard, indexes[0])
 
     def own(self, database: str, table: str) -> GatedTable:
         """A table of the engine's own. `database` empty: that of the connection."""

@@ -28,6 +28,10 @@ def _waiting(around: Sql) -> bool:
     return any("Waiting for" in str(row[6]) for row in around.rows("SHOW PROCESSLIST"))
 
 
+def _ids(sql: Sql, q: str) -> list[int]:
+    return [row[0] for row in sql.rows(f"SELECT id FROM {q} ORDER BY id")]
+
+
 def _uptime(sql: Sql) -> int:
     """Seconds on the clock that the server's time limits go by."""
     return int(sql.rows("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
@@ -166,3 +170,29 @@ def test_a_message_whose_trigger_waits_for_a_lock_keeps_no_other(sql, queue, aro
         around("ROLLBACK")
         sql(f"DROP QUEUE {q}")
         around(f"DROP TABLE {q}_counts")
+
+
+def test_dead_letters_go_beside_a_message_that_a_transaction_has_locked(sql, queue, around):
+    """Of a small table a server reads all rows to delete two, unless it is told the index, and waits for the third."""
+    q = queue("n INT", dead_letter=f"'{queue('n INT')}'")
+    sql(f"INSERT INTO {q} (n) VALUES " + ", ".join([f"({n})" for n in range(1, 9)]))
+    assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 8 NOWAIT")) == 8
+    around("BEGIN")
+    around(f"UPDATE {q} SET n = 50 WHERE id = 5")
+    try:
+        assert sql(f"REJECT {q} 4, 7") == 2
+        wait_until(lambda: _ids(sql, q) == [1, 2, 3, 5, 6, 8], what="the two dead letters to be gone")
+    finally:
+        around("ROLLBACK")
+
+
+def test_acked_messages_go_beside_one_that_a_transaction_has_locked(sql, queue, around):
+    q = queue("n INT", purge_after="'1s'", poll_interval="'1s'")
+    sql(f"INSERT INTO {q} (n) VALUES " + ", ".join([f"({n})" for n in range(1, 9)]))
+    around("BEGIN")
+    around(f"UPDATE {q} SET n = 50 WHERE id = 5")
+    try:
+        assert sql(f"ACK {q} 4, 7") == 2
+        wait_until(lambda: _ids(sql, q) == [1, 2, 3, 5, 6, 8], 40, "the two acked messages to be gone")
+    finally:
+        around("ROLLBACK")

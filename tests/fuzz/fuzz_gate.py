@@ -99,10 +99,14 @@ class InlineWorker:
     def in_transaction(self) -> bool:
         return self._connection is not None and self._connection.in_transaction
 
-    async def run(self, work: Callable[[SqliteConnection], Any]) -> Any:
+    def submit(self, work: Callable[[SqliteConnection], Any]) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         loop.call_soon(self._do, work, future)
+        return future
+
+    async def run(self, work: Callable[[SqliteConnection], Any]) -> Any:
+        future = self.submit(work)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:

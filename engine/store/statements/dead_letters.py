@@ -152,7 +152,7 @@ class DeadLetterStatements:
         return f"SELECT id FROM {self._table} WHERE id IN ({placeholders(count)}) AND ({' OR '.join(tests)}) LIMIT 1"
 
     def delete(self, count: int) -> str:
-        return self._table.delete(f"id IN ({placeholders(count)})")
+        return self._table.delete(f"id IN ({placeholders(count)})", index=self._table.key)
 
     def _values(self, dead: QueueSpec, id_: MessageId | None = None, own: str = "") -> Mapping[str, _Value]:
         """What goes into each column of the dead-letter queue. `id_`: not its `own` id."""

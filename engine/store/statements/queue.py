@@ -123,4 +123,4 @@ class QueueStatements:
 
     def purge(self, count: int) -> str:
         """Delete messages, if acked long enough ago."""
-        return self.table.delete(f"+time_acked IS NOT NULL AND id IN ({placeholders(count)})")
+        return self.table.delete(f"+time_acked IS NOT NULL AND id IN ({placeholders(count)})", index=self.table.key)

@@ -64,11 +64,16 @@ def offset_column(topic: TopicSpec) -> str:
 def numbers_of(dialect: Dialect, topic: TopicSpec) -> str:
     """The table, after FROM, with its index on the numbers forced. By statistics of a time when many messages had none
     a server would read all of the table to find one that has none."""
-    keys = [index.name for index in topic.indexes if index.unique and index.columns == (SEQUENCE_COLUMN,)]
-    if not keys or not dialect.force_index:
+    key = _numbers_index(topic)
+    if not key or not dialect.force_index:
         return str(dialect.gate.of(topic))
-    forced = dialect.force_index.format(table=quoted(topic.name.table), index=quoted(keys[0]))
+    forced = dialect.force_index.format(table=quoted(topic.name.table), index=quoted(key))
     return dialect.gate.of(topic).forced(forced)
+
+
+def _numbers_index(topic: TopicSpec) -> str:
+    """The name of the index on the numbers of a topic that has some; empty where there is none."""
+    return next((index.name for index in topic.indexes if index.unique and index.columns == (SEQUENCE_COLUMN,)), "")
 
 
 def create_positions(database: str) -> str:
@@ -166,6 +171,7 @@ class RetentionStatements:
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
         self._gate, self._offset, self._sequenced = dialect.gate, offset_column(topic), topic.sequenced
         self.table = dialect.gate.of(topic)
+        self._index = _numbers_index(topic) if topic.sequenced else self.table.key
         by_time = f"SELECT {self._offset} FROM {self.table} WHERE time_created < ? AND time_scheduled < ?"
         numbered = f" AND {self._offset} IS NOT NULL" if topic.sequenced else ""
         self.older = f"{by_time}{numbered} ORDER BY time_created LIMIT ?"
@@ -189,7 +195,7 @@ class RetentionStatements:
 
     def delete(self, count: int) -> str:
         """Delete so many messages by their offsets."""
-        return self.table.delete(f"{self._offset} IN ({placeholders(count)})")
+        return self.table.delete(f"{self._offset} IN ({placeholders(count)})", index=self._index)
 
     def first_undone(self, group: QueueSpec) -> str:
         """The smallest offset that a group has in its queue; NULL where it has none."""
