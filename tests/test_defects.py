@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 from over import over
 from test_promises import functions_of, rows_of
 
-TEXT = (Path(__file__).resolve().parent.parent / "docs" / "defects.md").read_text()
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "docs" / "defects.md").read_text()
 NODE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 WITHOUT_A_TEST = ("Refused: ", "Kept: ", "Open: ")
 ROWS = [row for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:] for row in rows_of(part)]
@@ -27,3 +31,13 @@ def test_a_defect_names_its_tests_or_a_reason(row):
 def test_each_defect_has_one_row():
     numbers = [row[0] for row in ROWS]
     assert len(numbers) == len(set(numbers)) > 50
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is what applies them")
+def test_the_planted_defects_still_apply():
+    """`make planted` runs seldom; the code that a patch changes moves often."""
+    patches = sorted((ROOT / "tests/planted").glob("*.patch"))
+    assert patches
+    for patch in patches:
+        done = subprocess.run(["git", "apply", "--check", patch], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{patch.name}: {done.stderr}"
