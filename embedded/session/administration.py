@@ -127,6 +127,10 @@ class Administration:
             stored = value if one.scope == "user" else variables.check(one.name, value)
             if one.scope != "user" and isinstance(value, int | Decimal) and stored != value:
                 self.state.diagnostics.add("Warning", 1292, f"Truncated incorrect {one.name} value: '{value}'")
+            if one.scope == "global" and one.name == "sql_mode" and lexical_modes(stored) != DEFAULT_MODES:
+                # Clients escape their first statement as the greeting defines it, which is sent before the account is
+                # known.
+                raise unsupported("SET GLOBAL sql_mode with NO_BACKSLASH_ESCAPES or ANSI_QUOTES", "SET SESSION it")
             checked.append((one, stored))
         try:
             await self._assign(checked)
@@ -138,10 +142,6 @@ class Administration:
     async def _assign(self, checked: list[tuple[session_commands.Assignment, Any]]) -> None:
         variables = self.state.variables
         for one, value in checked:
-            if one.scope == "global" and one.name == "sql_mode" and lexical_modes(value) != DEFAULT_MODES:
-                # Clients escape their first statement as the greeting defines it, which is sent before the account is
-                # known.
-                raise unsupported("SET GLOBAL sql_mode with NO_BACKSLASH_ESCAPES or ANSI_QUOTES", "SET SESSION it")
             if one.scope == "user":
                 continue
             if one.scope == "next":

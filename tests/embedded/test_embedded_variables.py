@@ -174,3 +174,11 @@ async def test_a_user_variable_takes_a_plain_number(client):
 
 async def test_unsigned_as_in_a_server(client):
     assert await client.errno("SELECT @@wait_timeout - 28801") == 1690
+
+
+async def test_of_several_settings_none_is_in_force_where_one_is_refused(client):
+    modes = (await value(client, "SELECT @@sql_mode"))[0]
+    assert await client.errno("SET SESSION sql_mode = 'ANSI_QUOTES', GLOBAL sql_mode = 'ANSI_QUOTES'") == 1235
+    assert await client.errno("SET SESSION sql_mode = 'ANSI_QUOTES', wait_timeout = 'x'") == 1232
+    assert (await value(client, "SELECT @@sql_mode"))[0] == modes
+    assert (await value(client, 'SELECT "text"'))[0] == "text"
