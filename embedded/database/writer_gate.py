@@ -191,8 +191,17 @@ class WriterGate:
             job.started = True
             if job.timer is not None:
                 job.timer.cancel()
-        self._batch = batch = self.begin_batch(jobs)
+        self._batch = batch = self._begun(jobs)
         batch.add_done_callback(partial(self._end, jobs))
+
+    def _begun(self, jobs: list[Job]) -> asyncio.Future[Batch]:
+        """The batch; one that cannot begin, as without a further thread, has failed."""
+        try:
+            return self.begin_batch(jobs)
+        except Exception as error:
+            failed: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
 
     def _end(self, jobs: list[Job], batch: asyncio.Future[Batch]) -> None:
         self._batch = None

@@ -216,6 +216,22 @@ async def test_cancelled_work_is_done_all_the_same_before_its_connection_is_free
     database.release_worker(worker)
 
 
+async def test_a_batch_that_cannot_begin_fails_alone(database, monkeypatch):
+    """As where its thread is to be replaced, and the system has no further one."""
+    writer = database.gate.begin_batch.__self__
+
+    def successor():
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(writer.worker), "is_heavy", True)
+        patched.setattr(writer.worker, "successor", successor)
+        with pytest.raises(RuntimeError):
+            await database.write(insert(1))
+    await database.write(insert(2))
+    assert await numbers(database) == [2]
+
+
 async def test_the_gate_is_first_come_first_served(database):
     await database.gate.acquire(1)
     order = []
