@@ -919,21 +919,21 @@ SHOW CONSUMERS WHERE 1
 SELECT * FROM STREAM orders WITH (group = 'billing', consumer = 'worker 7')
 --> Subscribe
 --> request.queue: shop.orders_group_billing
---> request.consumer: worker 7
+--> request.receiver.consumer: worker 7
 
 -- a reader of a broadcast that says its name
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', consumer = 'screen')
 --> Subscribe
 --> request.queue: shop.orders
 --> request.columns: ('id', 'user_id', 'body')
---> request.consumer: screen
+--> request.receiver.consumer: screen
 --> request.start.start: LATEST
 
 -- a receiver of a queue that says its name
 SELECT * FROM STREAM q WITH (consumer = 'worker 7')
 --> Subscribe
 --> request.queue: shop.q
---> request.consumer: worker 7
+--> request.receiver.consumer: worker 7
 
 -- a consumer without a name
 SELECT * FROM STREAM q WITH (consumer = '')

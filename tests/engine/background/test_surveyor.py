@@ -119,5 +119,5 @@ async def test_subscriptions_and_holders_are_told():
         assert (status.sent, status.unacked, status.waiting, status.window_full) == (2, 2, False, True)
         assert status.since_ns > 0
         holders = w.engine.holders(status.queue, (1, 2, 3, 99))
-        assert sorted(holders) == [1, 2] and holders[1].connection_id == 7
+        assert sorted(holders) == [1, 2] and holders[1].receiver.connection_id == 7
         assert w.engine.holders(QueueName("main", "nowhere"), (1,)) == {}
