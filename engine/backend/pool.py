@@ -167,11 +167,14 @@ class ThreadPool:
         return await loop.run_in_executor(self._executor, call)
 
     def _start_ping(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ping idle connections, so that the server does not end them, while there are any."""
+        """Ping idle connections, so that the server does not end them, as long as there are connections: those that are
+        in use, or are being pinged, are idle in a moment."""
         self._ping_timer = None
-        if not self._closed and self._idle:
+        if self._closed or not self._open:
+            return
+        if self._idle:
             self._executor.submit(self._ping_idle).add_done_callback(_raise)
-            self._ping_timer = loop.call_later(PING_SECONDS, self._start_ping, loop)
+        self._ping_timer = loop.call_later(PING_SECONDS, self._start_ping, loop)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
         return self._read_then_write(work, lambda _: None, False)[0]

@@ -192,6 +192,26 @@ async def test_a_look_at_idle_connections_follows_another_as_long_as_there_are_a
     await pool.close()
 
 
+async def test_connections_that_are_in_use_at_a_look_are_pinged_afterwards(server, monkeypatch):
+    monkeypatch.setattr("engine.backend.pool.PING_SECONDS", 0.001)
+    pool, pinged, loop = ThreadPool(server.connect, size=2), asyncio.Event(), asyncio.get_running_loop()
+    monkeypatch.setattr(FakeConnection, "ping", lambda _: loop.call_soon_threadsafe(pinged.set))
+    looked, look = asyncio.Event(), pool._start_ping
+
+    def start_ping(loop):
+        look(loop)
+        looked.set()
+
+    monkeypatch.setattr(pool, "_start_ping", start_ping)
+    leave = threading.Event()
+    used = asyncio.create_task(pool.read(lambda connection: leave.wait(60)))
+    await asyncio.wait_for(looked.wait(), 60)
+    leave.set()
+    await used
+    await asyncio.wait_for(pinged.wait(), 60)
+    await pool.close()
+
+
 async def test_after_a_burst_all_but_one_connection_go_and_the_one_used_last_stays_first(pool, server):
     pair = threading.Barrier(2)
     await asyncio.gather(*(pool.read(lambda connection: pair.wait(10)) for _ in range(2)))
