@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sqlglot import TokenType
 from sqlglot.dialects.mysql import MySQL
@@ -89,15 +89,26 @@ _KINDS = {
     TokenType.NATIONAL_STRING: Kind.OTHER,
     TokenType.HINT: Kind.OTHER,
 }
-_PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
-_MYSQL = MySQL()
-_NO_BACKSLASH = "A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES"
-_STAND_INS = range(0xE000, 0xF900)  # for a backslash that escapes nothing: characters of no script, and of no syntax
 
 
 def word_set(words: str) -> frozenset[str]:
     """A set of keywords, written as a line of them."""
     return frozenset(words.split())
+
+
+_OPERATORS = word_set("<= >= <> != <=> << >> && || := -> ->> @@")
+_PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
+
+
+class _Tokenizer(MySQL.Tokenizer):
+    """Knows MySQL's operators and no keyword: a new release of sqlglot gives no word of queuegate a new meaning."""
+
+    KEYWORDS: ClassVar = dict.fromkeys(_OPERATORS, TokenType.PARAMETER) | {"/*+": TokenType.HINT}
+
+
+_MYSQL = MySQL()
+_NO_BACKSLASH = "A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES"
+_STAND_INS = range(0xE000, 0xF900)  # for a backslash that escapes nothing: characters of no script, and of no syntax
 
 
 def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bool = False) -> list[Token]:
@@ -119,14 +130,15 @@ def tokenize(sql: str, sql_modes: Collection[str] = (), *, plain_backslashes: bo
     if nul is not None:
         raise syntax_error(sql, nul, "a NUL ends a statement, and something comes after it")
     try:
-        raw = _MYSQL.tokenize(readable)
+        raw = _Tokenizer(_MYSQL).tokenize(readable)  # one for each text: long ones are read in threads
     except TokenError as error:
         raise syntax_error(sql, 0, "a string, a quoted name or a comment does not end") from error
     ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes
     tokens: list[Token] = []
     for token in raw:
-        if token.comments:
-            _refuse_executable(token.comments)
+        # To a server they are a part of the statement; here they would be left out of it.
+        if any(comment.startswith(("!", "M!")) for comment in token.comments):
+            raise UnsupportedSql("Executable comments (/*! ... */) are not supported inside queue statements")
         kind = _KINDS.get(token.token_type)
         start, end = token.start, token.end + 1
         text = sql[start:end]
@@ -151,15 +163,8 @@ def _is_fraction(tokens: list[Token], start: int) -> bool:
     return len(tokens) == 1 or tokens[-2].end < tokens[-1].start or tokens[-2].text in ("(", ",", "=", "-", "+")
 
 
-def _refuse_executable(comments: list[str]) -> None:
-    """To a server they are a part of the statement; here they would be left out of it."""
-    if any(comment.startswith(("!", "M!")) for comment in comments):
-        raise UnsupportedSql("Executable comments (/*! ... */) are not supported inside queue statements")
-
-
 def _words_or_symbol(text: str, start: int) -> list[Token]:
-    """sqlglot has keywords of several words (PRIMARY KEY); here each is a token. It also takes characters for part of a
-    word that MySQL has in none; they are symbols that no statement knows."""
+    """sqlglot takes characters for part of a word that MySQL has in none; they are symbols that no statement knows."""
     if text.isidentifier():
         return [Token(Kind.WORD, text, text.upper(), start, start + len(text))]
     pieces = list(_PIECE.finditer(text))
@@ -250,8 +255,6 @@ class TokenCursor:
         if "\\" in text and "NO_BACKSLASH_ESCAPES" in self.sql_modes:
             raise UnsupportedSql(_NO_BACKSLASH)
 
-    # --- one token
-
     def take(self) -> Token:
         token = self.token
         if token is None:
@@ -292,8 +295,6 @@ class TokenCursor:
         self.position += 1
         return token
 
-    # --- names
-
     def take_identifier(self) -> str:
         token = self.token
         if token is None or token.kind not in (Kind.WORD, Kind.NAME):
@@ -307,8 +308,6 @@ class TokenCursor:
         if self.accept_symbol("."):
             return Name(first, self.take_identifier())
         return Name(None, first)
-
-    # --- the end
 
     def take_end(self, hint: str = "") -> None:
         """Nothing but `;` may follow."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot.dialects.mysql import MySQL
 
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
 from rewriter.grammar.parse import parse
@@ -18,6 +19,20 @@ def test_tokens_are_slices_of_the_text() -> None:
     assert [t.text for t in tokens[:7]] == ["ACK", "`größe`", "'ü😀'", ",", "PRIMARY", "KEY", "x'41'"]
     assert [t.kind for t in tokens[:4]] == [Kind.WORD, Kind.NAME, Kind.STRING, Kind.SYMBOL]
     assert "".join(t.text for t in tokens[9:]) == "(b>=5--1)"
+
+
+def test_no_word_is_more_than_a_word() -> None:
+    """sqlglot reads what follows some of its keywords as one string, and its releases add to them."""
+    keywords = [word for word in MySQL.Tokenizer.KEYWORDS if word.isidentifier()]
+    assert len(keywords) > 100
+    for word in [*keywords, "RELEASE", "SAVEPOINT", "CALL", "REPLACE", "EXECUTE"]:
+        assert [t.text for t in tokenize(f"{word} q 106")] == [word, "q", "106"], word
+
+
+@pytest.mark.parametrize("text", ["a ?:: b", "a ?? b", "a {% b", "a ~~* b", "a -|- b", "a &< b", "a :: b", "a == b"])
+def test_operators_of_other_dialects_are_none(text: str) -> None:
+    assert all(len(token.text) == 1 for token in tokenize(text))
+    assert [t.text for t in tokenize("a << 1 #> b")] == ["a", "<<", "1"]
 
 
 @pytest.mark.parametrize(
