@@ -46,7 +46,7 @@ from rewriter.grammar.topics import (
     parse_drop_topic,
     parse_trace,
 )
-from rewriter.plan import Kill, Show, UseDatabase
+from rewriter.plan import Kill, ReadSystem, Show, ShowSystem, UseDatabase
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, Name, TokenCursor, string_value
 from rewriter.views import SHOW_VIEWS, Scope
@@ -78,6 +78,8 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
         if verb in _ORDINARY_VERBS:
             return None
         raise
+    if cursor.accept_words("SET", "STATEMENT"):
+        return _behind_settings(cursor, database)
     while cursor.accept_symbol("("):
         pass
     inside = database == DATABASE
@@ -210,18 +212,23 @@ def _use(cursor: TokenCursor) -> Statement | None:
     return statement
 
 
-def _set(cursor: TokenCursor) -> Statement | None:
-    """MariaDB's SET STATEMENT ... FOR: a queue statement after it is refused, any other goes to the database."""
-    if not cursor.accept_words("SET", "STATEMENT"):
-        return None
+def _behind_settings(cursor: TokenCursor, database: str | None) -> Statement | None:
+    """What follows SET STATEMENT: settings of MariaDB for the statement behind FOR, as its Connector/J writes a query
+    timeout. What only reads, or is none of the queue's own, is as without them; the others are refused."""
     while cursor.token is not None and not cursor.accept_words("FOR"):
         cursor.take()
-    refused = ("INSERT", "REPLACE", "UPDATE", "DELETE", "ACK", "NACK", "REJECT", "RELEASE", "RENEW", "RETRY", "REDRIVE")
-    if cursor.word in refused:
-        raise UnsupportedSql(
-            "SET STATEMENT ... FOR before this statement is not supported (MariaDB Connector/J: no query timeout)"
-        )
-    return parse_select(cursor) if cursor.word in ("SELECT", "WITH", "TABLE") else None
+    if cursor.token is None or cursor.word in ("SET", "USE"):
+        return None
+    refused = "SET STATEMENT ... FOR before this statement is not supported (MariaDB Connector/J: no query timeout)"
+    if cursor.word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+        raise UnsupportedSql(refused)
+    statement = parse(cursor.sql[cursor.token.start :], cursor.sql_modes, database)
+    if isinstance(statement, SelectStream):
+        hint = "a stream is no JDBC table either: from Spark use the format 'queuegate' (docs/spark.md)"
+        return replace(statement, fault=statement.fault or UnsupportedSql(f"{refused}; {hint}"))
+    if statement is None or isinstance(statement, Show | ReadSystem | ShowSystem | Kill | ExplainMessages):
+        return statement
+    raise UnsupportedSql(refused)
 
 
 def _explain_delivery(cursor: TokenCursor) -> Statement:
@@ -249,10 +256,7 @@ _HANDLERS: dict[str, _Parse] = {
     "SHOW": _show,
     "KILL": _kill,
     "USE": _use,
-    "SET": _set,
-    "SELECT": parse_select,
-    "WITH": parse_select,
-    "TABLE": parse_select,
+    **dict.fromkeys(("SELECT", "WITH", "TABLE"), parse_select),
     **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC", "ANALYZE"), _explain),
     "STREAM": parse_stream,
     "ACK": _of_group(parse_ack),
@@ -270,14 +274,12 @@ _HANDLERS: dict[str, _Parse] = {
 }
 
 
-# EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]: what follows FOR.
-
 LIMIT_DEFAULT, LIMIT_MAX = 20, 1000
 """Messages explained; each is explained in sentences, and no one reads a thousand."""
 
 
 def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:
-    """What follows EXPLAIN DELIVERY FOR."""
+    """What follows EXPLAIN DELIVERY FOR: q [WHERE condition] [LIMIT n]."""
     name = cursor.take_name()
     condition, limit = "", None
     if cursor.accept_words("WHERE"):

@@ -176,8 +176,7 @@ def _words_or_symbol(text: str, start: int) -> list[Token]:
 
 def syntax_error(sql: str, position: int, hint: str = "") -> SqlSyntaxError:
     """MySQL's own words for a fault at `position`."""
-    near = sql[position : position + _NEAR_MAX]
-    line = sql.count("\n", 0, position) + 1
+    near, line = sql[position : position + _NEAR_MAX], sql.count("\n", 0, position) + 1
     text = (
         "You have an error in your SQL syntax; check the queuegate manual for the right syntax to use "
         f"near '{near}' at line {line}"

@@ -97,10 +97,41 @@ def test_a_time_limit_before_the_statement_is_no_way_around(sql, gate, filled):
     assert errno == 1235 and ("JDBC table" in text or gate.embedded)
     errno, _ = sql.error(f"SET STATEMENT max_statement_time = 5 FOR TRUNCATE TABLE {filled}")
     assert errno == 1347
-    for statement in ("ACK {} 1", "NACK {} 1 DELAY 5", "RELEASE {} 1", "RENEW {} 1 FOR 5", "REJECT {} 1", "RETRY {} 1"):
+    for statement in (
+        "ACK {} 1",
+        "NACK {} 1 DELAY 5",
+        "RELEASE {} 1",
+        "RENEW {} 1 FOR 5",
+        "REJECT {} 1",
+        "RETRY {} NOW",
+    ):
         errno, _ = sql.error(f"SET STATEMENT max_statement_time = 5 FOR {statement.format(filled)}")
         assert errno == 1235 or gate.embedded, statement
+    for statement in (
+        "SELECT * FROM STREAM {}",
+        "CALL queue_ack('{}', 1)",
+        "SELECT queue_nack('{}', 1, 5)",
+        "DROP QUEUE {}",
+        "ALTER QUEUE {} SET (ack_wait = '5s')",
+        "CREATE QUEUE {}_2 (payload TEXT)",
+    ):
+        errno, text = sql.error(f"SET STATEMENT max_statement_time = 5 FOR {statement.format(filled)}")
+        assert gate.embedded or (errno == 1235 and "SET STATEMENT ... FOR" in text), statement
     assert sql.column(f"SELECT epoch FROM {filled}") == [0, 0]
+
+
+def test_what_shows_queues_is_answered_with_a_time_limit(sql, gate, filled, on_mysql, connect):
+    if gate.embedded or on_mysql:
+        pytest.skip("MariaDB's own statement")
+    limit = "SET STATEMENT max_statement_time = 5 FOR"
+    assert filled in sql.column(f"{limit} SHOW QUEUES")
+    assert filled in sql.column(f"{limit} SELECT `queue` FROM queuegate.queues")
+    assert sql.rows(f"{limit} SHOW CREATE QUEUE {filled}") == sql.rows(f"SHOW CREATE QUEUE {filled}")
+    assert sql.rows(f"{limit} EXPLAIN DELIVERY FOR {filled}")
+    assert len(sql.rows(f"{limit} SELECT * FROM {filled}")) == 2
+    other = connect()
+    sql(f"{limit} KILL {other.connection.thread_id()}")
+    assert other.error("SELECT 1")[0] in (2006, 2013)
 
 
 def test_what_is_enqueued_with_a_time_limit_is_offered_at_once(sql, stream, gate, queue, on_mysql):

@@ -62,6 +62,7 @@ LIMITS = {
     "test_a_table_that_its_user_has_partitioned": "a vtgate reads ADD PARTITION with one partition only",
     "test_a_rollback_in_a_prepared_text_undoes_acks_also_in_memory": _PLANNER,
     "test_what_is_enqueued_with_a_time_limit_is_offered_at_once": "SET STATEMENT is MariaDB's",
+    "test_what_shows_queues_is_answered_with_a_time_limit": "SET STATEMENT is MariaDB's",
     "test_answers_are_those_of_the_clients_own_statement": _WARNINGS,
     "test_an_enqueue_tells_what_the_backend_tells": _WARNINGS,
     "test_a_stream_is_in_the_process_list": _PROCESSES,

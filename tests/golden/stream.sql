@@ -379,9 +379,13 @@ SELECT * FROM STREAM q WHERE (0 = 1) LIMIT 1
 SELECT * FROM STREAM q WHERE ? = 1
 --> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
 
+-- with a time limit, by which a program probes
+SET STATEMENT max_statement_time=5 FOR SELECT * FROM STREAM q WHERE 1=0
+--> error 1235 (42000): SET STATEMENT ... FOR before this statement is not supported (MariaDB Connector/J: no query timeout); a stream is no JDBC table either: from Spark use the format 'queuegate' (docs/spark.md)
+
 -- with a time limit
 SET STATEMENT max_statement_time=5 FOR SELECT * FROM STREAM q WHERE user_id = 1
---> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+--> error 1235 (42000): SET STATEMENT ... FOR before this statement is not supported (MariaDB Connector/J: no query timeout); a stream is no JDBC table either: from Spark use the format 'queuegate' (docs/spark.md)
 
 -- with a common table expression
 WITH x AS (SELECT 1) SELECT * FROM STREAM q
