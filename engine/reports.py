@@ -56,13 +56,20 @@ class CommitReports:
                 self._touched_topic(name)
 
     def sooner(self, report: CommitReport) -> frozenset[QueueName]:
-        """The queues where a RENEW has ended a lease sooner: receivers wait for its message until the old end."""
-        renewed = [name for name in report.postponed if name not in report.touched]
+        """The queues where a RENEW has ended a lease sooner, or may have, as its time is shorter than that of a
+        delivery: receivers wait for its message until the old end."""
         return frozenset(
             name
-            for name in renewed
-            if (services := self._queues.get(name))
-            and services.manager.commits.ends_sooner(report.changed[name], report.postponed[name])
+            for name, renewed_ns in report.renewed.items()
+            if name not in report.touched
+            and (services := self._queues.get(name))
+            and (
+                renewed_ns < services.manager.queue.options.ack_wait_ns
+                or (
+                    name in report.postponed
+                    and services.manager.commits.ends_sooner(report.changed[name], report.postponed[name])
+                )
+            )
         )
 
     def lost(self) -> None:

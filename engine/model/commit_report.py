@@ -60,6 +60,8 @@ class CommitReport:
     either: the first to claim has them."""
     postponed: Mapping[QueueName, Postponement] = field(default_factory=dict)
     """Of those `changed`: where these messages were only postponed. Not sent to other processes either."""
+    renewed: Mapping[QueueName, int] = field(default_factory=dict)
+    """For how long statements renewed leases, in ns: the shortest. Not sent to other processes either."""
     overdue: frozenset[QueueName] = frozenset()
     """Of those `touched`: where messages may be delivered now that fell due before, as they were given back, or are the
     next of their key. A scan of what is fresh does not find them."""

@@ -13,7 +13,7 @@ TRACES_TABLE = "queuegate_traces"
 SENT, LEASE_ENDED, LEASE_RELEASED = "sent", "lease ended", "given back"
 ENDED, RETURNED = "ended", "returned"
 REJECTED, DEAD_LETTERED = "rejected", "dead-lettered"
-ENQUEUED, RELEASED = "enqueued", "released"
+ENQUEUED, RELEASED, RENEWED = "enqueued", "released", "renewed"
 """Besides these there are the names of counters that a settlement is counted by (engine.delivery.metrics)."""
 
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from engine.model.commit_report import ADDED_MAX, CommitReport, Postponement, Settlement
 from engine.model.queue import MessageId, QueueName
-from engine.model.trace_event import ENQUEUED, RELEASED
+from engine.model.trace_event import ENQUEUED, RELEASED, RENEWED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
@@ -103,6 +103,9 @@ class TransactionScope:
             self._add(effects, _ids_added(effects, affected, first_id) if ok else ())
             if ok and affected and effects.tally is not None:
                 self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
+                if effects.tally[1] == RENEWED and effects.delay_ns:
+                    queue = effects.tally[0]
+                    self._renewed[queue] = min(effects.delay_ns, self._renewed.get(queue, effects.delay_ns))
                 self._trace(*effects.tally, effects, affected)
             if ok and enqueued is not None and self._enqueued + len(enqueued.ids) <= _NAMED_MAX:
                 self._enqueued += len(enqueued.ids)
@@ -173,6 +176,7 @@ class TransactionScope:
             traced=tuple(self._traced) if certain else (),
             added={queue: ids for queue, ids in self._touched.items() if ids} if certain else {},
             postponed=postponed,
+            renewed=self._renewed if certain else {},
             overdue=frozenset(queue for queue, what in self._counted if what == RELEASED),
         )
         self._forget()
@@ -189,6 +193,7 @@ class TransactionScope:
         self._counted: dict[tuple[QueueName, str], int] = {}
         self._traced: list[Settlement] = []
         self._enqueued = 0  # messages whose being enqueued is remembered
+        self._renewed: dict[QueueName, int] = {}
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._named_count = 0
         self._uncertain: set[QueueName] = set()

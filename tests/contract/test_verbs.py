@@ -236,6 +236,19 @@ def test_a_lease_that_is_renewed_for_a_shorter_time_ends_then(sql, queue, stream
     wait_until(lambda: (1, 2) in other.rows or holder.rows == [(1,), (1,)], what="the message to come again")
 
 
+@pytest.mark.parametrize("renew", ["RENEW {q} WHERE n = 1 FOR '500ms'", "BEGIN; RENEW {q} 1 FOR '500ms'; COMMIT"])
+def test_a_poll_that_shortens_its_lease_gives_the_message_to_others(sql, queue, stream, renew):
+    q = queue("n INT", ack_wait="'1h'", poll_interval="'10m'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT") == [1]
+    other = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    assert other.wait(1) == [(2, 1)]
+    for statement in renew.format(q=q).split(";"):
+        sql(statement)
+    assert other.wait(2)[1] == (1, 2)
+
+
 # --- REJECT and RETRY
 
 

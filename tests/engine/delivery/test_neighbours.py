@@ -15,6 +15,7 @@ from engine.model.assignment import Member
 from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, QueueNotFound
 from engine.model.queue import QueueName
+from engine.model.states import lease_end
 
 
 class Wire:
@@ -253,3 +254,19 @@ async def test_who_does_not_lead_leaves_purging_to_the_one_who_does():
         to_other.leads = True
         await pass_time(2 * 3600)
         assert one.counters()["purged"] == 1
+
+
+@in_virtual_time
+async def test_a_lease_that_ends_sooner_lets_another_have_the_message():
+    """Neither engine has its lease: that of a poll is nobody's."""
+    async with pair() as (one, other, _, _):
+        await one.commit(Row(1))
+        poll = await one.fetch(limit=1)
+        heir = await other.receive()
+        await settle(500)
+        assert (poll.ids, heir.ids) == ([1], [])
+        one.store.tables[NAME][1].time_next = lease_end(one.clock.now_ns() + 10**9)
+        one.engine.committed(CommitReport(uncertain=frozenset((NAME,)), renewed={NAME: 10**9}))
+        await settle(500)
+        await pass_time(1.5)
+        assert heir.ids == [1]
