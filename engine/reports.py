@@ -56,21 +56,21 @@ class CommitReports:
                 self._touched_topic(name)
 
     def sooner(self, report: CommitReport) -> frozenset[QueueName]:
-        """The queues where a RENEW has ended a lease sooner, or may have, as its time is shorter than that of a
-        delivery: receivers wait for its message until the old end."""
+        """The queues where a RENEW has ended a lease sooner, or may have: receivers wait for its message until the old
+        end."""
         return frozenset(
-            name
-            for name, renewed_ns in report.renewed.items()
-            if name not in report.touched
-            and (services := self._queues.get(name))
-            and (
-                renewed_ns < services.manager.queue.options.ack_wait_ns
-                or (
-                    name in report.postponed
-                    and services.manager.commits.ends_sooner(report.changed[name], report.postponed[name])
-                )
-            )
+            name for name in report.renewed if name not in report.touched and self._ends_sooner(name, report)
         )
+
+    def _ends_sooner(self, name: QueueName, report: CommitReport) -> bool:
+        services = self._queues.get(name)
+        if services is None:
+            return False
+        if (reported := report.postponed.get(name)) is not None:
+            sooner = services.manager.commits.ends_sooner(report.changed[name], reported)
+            if sooner is not None:
+                return sooner
+        return report.renewed[name] < services.manager.queue.options.ack_wait_ns
 
     def lost(self) -> None:
         """Notifications of a neighbour were lost: anything may have been committed."""

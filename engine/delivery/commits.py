@@ -72,11 +72,13 @@ class QueueCommits:
         if at_once and (in_flight or not renewed):
             self._host.wake()
 
-    def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool:
+    def ends_sooner(self, ids: Sequence[MessageId], reported: Postponement) -> bool | None:
         """Whether a lease of these, which a commit has renewed, now ends before it would have ended; from now on its
-        earlier end is the known one."""
+        earlier end is the known one. None: not all of them are leased by this engine."""
+        known, in_flight = self._known(ids), self._leases.in_flight
         end = reported.sent_at + reported.delay_ns / NS_PER_SECOND
-        return self._leases.in_flight.shorten(self._known(ids), end)
+        sooner = in_flight.shorten(known, end)
+        return sooner if len(known) == len(ids) and all(id_ in in_flight for id_ in known) else None
 
     def overdue(self) -> None:
         """A commit lets messages be delivered that fell due before it. The caller also calls `touched`."""

@@ -153,7 +153,8 @@ def renewed(w: World, id_: int, seconds: float) -> None:
     row = w.store.tables[NAME][id_]
     row.time_next = w.clock.now_ns() + int(seconds * SECOND) + row.time_next % 1000
     postponement = Postponement(w.clock.monotonic(), int(seconds * SECOND))
-    w.engine.committed(CommitReport(changed={NAME: (id_,)}, postponed={NAME: postponement}))
+    report = CommitReport(changed={NAME: (id_,)}, postponed={NAME: postponement}, renewed={NAME: postponement.delay_ns})
+    w.engine.committed(report)
 
 
 @in_virtual_time
