@@ -24,18 +24,17 @@ from benchmarks.topics.logs import Lone
 from tests.servers import Gate, Sql, wait_until
 from tests.vitess_server import SHARDED, Vitess
 
-_TABLE = "rival_messages"
+_TABLE = "rival_messages_"  # and a number
 _COMMENT = (
     "vitess_message,vt_ack_wait={seconds},vt_purge_after=86400,vt_batch_size=1000,vt_cache_size=50000,"
     "vt_poller_interval=1,vt_min_backoff={seconds},vt_max_backoff=6000"
 )
 _CREATE = (
-    f"CREATE TABLE {_TABLE} (id BIGINT NOT NULL PRIMARY KEY, priority BIGINT NOT NULL DEFAULT 0,"
+    "CREATE TABLE {table} (id BIGINT NOT NULL PRIMARY KEY, priority BIGINT NOT NULL DEFAULT 0,"
     " epoch BIGINT NOT NULL DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT, payload VARCHAR(300),"
-    f" KEY next_idx (priority, time_next DESC), KEY ack_idx (time_acked)) COMMENT '{_COMMENT}'"
+    " KEY next_idx (priority, time_next DESC), KEY ack_idx (time_acked)) COMMENT '" + _COMMENT + "'"
 )
 _DRAIN_SECONDS, _LONE_SECONDS = 600, 5
-_THERE = 1815  # the vindex, of the table of before
 _LONE_FROM = 1_000_000_000  # ids of messages that come behind a backlog
 
 
@@ -92,37 +91,49 @@ class VitessMessages:
         )  # fmt: skip
 
     def fill(self, messages: int) -> None:
+        # A table of another name each time. The vtgate notices that a receiver is gone when it cannot send to it any
+        # more; until then its stream goes on, also in a table of that name that is made anew, and takes messages that
+        # nobody gets before they are sent again.
         client = Sql(self.connect())
-        client(f"DROP TABLE IF EXISTS {_TABLE}")
+        for table in _tables(client):
+            client(f"DROP TABLE {table}")
+        table = f"{_TABLE}{time.time_ns()}"
         # Some lone messages are sent only after the wait for an ack of the first time.
-        client(_CREATE.format(seconds=_DRAIN_SECONDS if messages else _LONE_SECONDS))
+        client(_CREATE.format(table=table, seconds=_DRAIN_SECONDS if messages else _LONE_SECONDS))
         if self.keyspace == SHARDED:
-            try:
-                client(f"ALTER VSCHEMA ON {SHARDED}.{_TABLE} ADD VINDEX binary_md5 (id) USING binary_md5")
-            except pymysql.err.MySQLError as error:
-                if error.args[0] != _THERE:
-                    raise
-        wait_until(lambda: _is_known(client), what="the vtgate to know the table")
+            client(f"ALTER VSCHEMA ON {SHARDED}.{table} ADD VINDEX binary_md5 (id) USING binary_md5")
+        wait_until(lambda: _is_known(client, table), what="the vtgate to know the table")
         for start in range(0, messages, FILL):
-            client(_inserted(range(start, min(start + FILL, messages))))
+            client(_inserted(table, range(start, min(start + FILL, messages))))
         client.close()
 
     def sender(self, messages: int) -> Callable[[], object]:
         cursor, ids = self.connect().cursor(), itertools.count(_LONE_FROM)
-        return lambda: cursor.execute(_inserted([next(ids) for _ in range(messages)]))
+        table = self._table()
+        return lambda: cursor.execute(_inserted(table, [next(ids) for _ in range(messages)]))
 
     def receiver(self, acked: int, taken: int | None = None) -> Iterator[int]:
         rows, acks = self.connect(cursorclass=SSCursor).cursor(), self.connect().cursor()
+        table = self._table()
         yield 0
         come: SimpleQueue[int] = SimpleQueue()
-        threading.Thread(target=_receive, args=(rows, come), daemon=True).start()
+        threading.Thread(target=_receive, args=(rows, table, come), daemon=True).start()
         while True:
-            yield acks.execute(_ack(next_ids(come, acked)))
+            yield acks.execute(_ack(table, next_ids(come, acked)))
 
     def lone(self, group: str) -> Lone:
         rows, acks = self.connect(cursorclass=SSCursor).cursor(), self.connect().cursor()
-        _begin(rows)
-        return Lone(lambda: None, self.sender(1), lambda: rows.fetchone()[0], lambda id_: acks.execute(_ack([id_])))
+        table = self._table()
+        _begin(rows, table)
+        return Lone(
+            lambda: None, self.sender(1), lambda: rows.fetchone()[0], lambda id_: acks.execute(_ack(table, [id_]))
+        )
+
+    def _table(self) -> str:
+        client = Sql(self.connect())
+        (table,) = _tables(client)
+        client.close()
+        return table
 
     def statements(self) -> int | None:
         return None  # a vtgate does not tell
@@ -142,34 +153,38 @@ def theirs(keyspace: str, server: Vitess) -> VitessMessages:
     return VitessMessages(name=VITESS_OWN, port=server.port, pid=server.process_ids[0], keyspace=keyspace)
 
 
-def _receive(rows: Any, come: SimpleQueue[int]) -> None:
-    _begin(rows)
+def _tables(client: Sql) -> list[str]:
+    return [str(name) for name in client.column(f"SHOW TABLES LIKE '{_TABLE}%'")]
+
+
+def _receive(rows: Any, table: str, come: SimpleQueue[int]) -> None:
+    _begin(rows, table)
     while row := rows.fetchone():
         come.put(row[0])
 
 
-def _begin(rows: Any) -> None:
+def _begin(rows: Any, table: str) -> None:
     rows.execute("SET workload = 'olap'")
-    rows.execute(f"STREAM * FROM {_TABLE}")
+    rows.execute(f"STREAM * FROM {table}")
 
 
-def _ack(ids: list[int]) -> str:
+def _ack(table: str, ids: list[int]) -> str:
     return (
-        f"UPDATE {_TABLE} SET time_acked = {time.time_ns()}, time_next = NULL"
+        f"UPDATE {table} SET time_acked = {time.time_ns()}, time_next = NULL"
         f" WHERE id IN ({', '.join(map(str, ids))}) AND time_acked IS NULL"
     )
 
 
-def _inserted(ids: list[int] | range) -> str:
+def _inserted(table: str, ids: list[int] | range) -> str:
     now = time.time_ns()
-    return f"INSERT INTO {_TABLE} (id, time_next, payload) VALUES " + ", ".join(
+    return f"INSERT INTO {table} (id, time_next, payload) VALUES " + ", ".join(
         f"({id_}, {now}, '{PAYLOAD}')" for id_ in ids
     )
 
 
-def _is_known(client: Sql) -> bool:
+def _is_known(client: Sql, table: str) -> bool:
     try:
-        client(f"DELETE FROM {_TABLE} WHERE id = 0")
+        client(f"DELETE FROM {table} WHERE id = 0")
     except pymysql.MySQLError:
         return False
     return True
