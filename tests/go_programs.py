@@ -25,13 +25,14 @@ def go_version() -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def go_program(name: str, package: str, version: str, *, too_old: str | None = None) -> Path:
+def go_program(name: str, package: str, version: str, *, too_old: str | None = None, optimised: bool = True) -> Path:
     """The program `name` of a package. Missing: a skip at a desk, a failure in CI.
 
     Args:
         version: of the module, without its `v`.
         too_old: why the test is skipped where Go is older than all that can build it, in CI as well; None: it is
             missing then.
+        optimised: whether it is fast; building it takes twice the processor time.
     """
     kept = cache() / f"{name}-{version}"
     with (cache() / f"{name}.lock").open("w") as lock:
@@ -42,16 +43,17 @@ def go_program(name: str, package: str, version: str, *, too_old: str | None = N
             if too_old is not None and have > (0, 0):
                 pytest.skip(too_old)
             missing(f"{name} is built by Go 1.21 or later, and there is none")
-        _build(name, package, version, kept)
+        _build(name, package, version, kept, optimised=optimised)
     return kept
 
 
-def _build(name: str, package: str, version: str, kept: Path) -> None:
+def _build(name: str, package: str, version: str, kept: Path, *, optimised: bool) -> None:
+    flags = [] if optimised else ["-gcflags=all=-N -l", "-ldflags=-s -w"]
     with tempfile.TemporaryDirectory(dir=cache()) as folder:
         for command in (
             ["go", "mod", "init", "build"],
             ["go", "get", f"{package}@v{version}"],
-            ["go", "build", "-o", name, package],
+            ["go", "build", *flags, "-o", name, package],
         ):
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False

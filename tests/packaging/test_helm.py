@@ -66,7 +66,7 @@ EVERYTHING: Manifest = {
 @pytest.fixture(scope="module")
 def helm() -> Path:
     too_old = "Go is too old to build Helm (1.21 or later does): the chart is NOT tested"
-    return go_program("helm", "helm.sh/helm/v3/cmd/helm", VERSION, too_old=too_old)
+    return go_program("helm", "helm.sh/helm/v3/cmd/helm", VERSION, too_old=too_old, optimised=False)
 
 
 def run(
