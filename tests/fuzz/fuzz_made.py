@@ -253,7 +253,11 @@ _FIELD = rb"CAST\((?:''|0) AS (?:CHAR\(\d+\)|SIGNED|DECIMAL\(20,3\))\) AS `\w+`"
 _HEADER = rb"SELECT " + _FIELD + rb"(?:, " + _FIELD + rb")* FROM \(SELECT 1 AS qg_one\) AS qg_none WHERE 1 = 0"
 _LISTING = rb"(?:TABLES|COLUMNS|SCHEMATA)"
 _NO_LISTING = rb"SELECT \* FROM information_schema\." + _LISTING + rb" WHERE 1 = 0"
-_CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\)|CAST\((?:NULL|\d+) AS UNSIGNED\))"
+_TEXT_CELL = rb"CONVERT\(X'[0-9a-f]*' USING utf8mb4\)"
+_CELL = (
+    rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|" + _TEXT_CELL + rb"|CAST\(" + _TEXT_CELL + rb" AS CHAR\)"
+    rb"|CAST\((?:NULL|\d+) AS UNSIGNED\))"
+)
 _ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
 _ROWS = rb"SELECT \* FROM \((?:" + _HEADER + rb"|" + _NO_LISTING + rb")(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
 _SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight|consumers|traces|schedules)"
