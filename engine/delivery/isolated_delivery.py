@@ -76,6 +76,11 @@ class ClosedResultLeases:
         self._by_receiver.clear()
         self._receivers.clear()
 
+    def next_end(self, now: float) -> float | None:
+        """When the next of these leases ends that has not ended yet."""
+        ends = [end for leases in self._by_receiver.values() for end in leases.values() if end > now]
+        return min(ends, default=None)
+
     @property
     def receivers(self) -> int:
         """How many receivers have any."""
@@ -163,6 +168,10 @@ class IsolatedDelivery:
         """Whether its receiver has no messages."""
         receiver, now = subscription.receiver, self._clock.monotonic()
         return not self._in_flight.count_of(receiver) and not self._closed_results.count(receiver, now)
+
+    def next_end(self) -> float | None:
+        """When a lease of a result that has ended runs out, so that its receiver may be idle."""
+        return self._closed_results.next_end(self._clock.monotonic())
 
     def has_isolated_message(self, subscription: Subscription) -> bool:
         """Whether its receiver has a message that it got alone."""

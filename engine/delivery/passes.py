@@ -165,6 +165,8 @@ class DeliveryPass:
         times = [self._leases.releases.next_attempt(), self._leases.in_flight.next_deadline(), sets_next]
         if self._sets.subscriptions or self._leases.connection_leases:
             times.append(self._next_recheck())
+        if self._sets.may_wait and self.queue.options.tries_alone:
+            times.append(self._leases.isolated_delivery.next_end())
         earliest = min((time for time in times if time is not None), default=None)
         return None if earliest is None else max(earliest, self.outage.retry_at)
 

@@ -242,6 +242,18 @@ async def test_a_waiting_poll_gets_it_as_soon_as_its_receiver_is_free():
 
 
 @in_virtual_time
+async def test_a_waiting_poll_gets_it_as_soon_as_its_receivers_lease_has_run_out():
+    async with world(bounded(ack_wait_ns=10 * SECOND)) as w:
+        fill(w, (1, 2))
+        assert (await w.fetch(limit=2, connection_id=1)).ids == [1, 2]
+        await pass_time(20)
+        assert (await w.fetch(limit=1, connection_id=1)).ids == [1]
+        end = w.store.tables[NAME][1].time_next
+        assert (await w.fetch(limit=1, wait=1000, connection_id=1)).ids == [2]
+        assert w.clock.now_ns() <= end + SECOND
+
+
+@in_virtual_time
 async def test_a_nack_is_the_messages_own_failure():
     async with world(bounded()) as w:
         fill(w, (1, 2))
