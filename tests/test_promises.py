@@ -66,7 +66,7 @@ def test_all_of_vitess_promises_are_there():
 
 
 def test_every_statement_is_there():
-    assert sorted(row[0].strip("`") for row in TABLES[WORDS]) == sorted(_HANDLERS)
+    assert sorted(row[0].strip("`") for row in TABLES[WORDS]) == sorted({*_HANDLERS, "SET"})  # SET STATEMENT ... FOR
 
 
 def test_every_option_is_there():

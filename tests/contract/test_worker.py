@@ -400,9 +400,8 @@ def test_a_stop_waits_for_what_is_being_handled(sql, filled, worker):
     done.set()
     stopped.join(20)
     assert not stopped.is_alive()
-    # The proxy gives back what the poll had leased when it was killed, a moment after its end.
     stands = f"SELECT n, epoch, time_acked IS NULL FROM {q} ORDER BY id"
-    wait_until(lambda: sql.rows(stands) == [(1, 1, 0), (2, 0, 1), (3, 0, 1)], what="the others to be given back")
+    wait_until(lambda: sql.rows(stands) == [(1, 1, 0), (2, 0, 1), (3, 0, 1)], what="a killed poll's leases to end")
 
 
 def test_a_coroutine_is_given_back_when_the_grace_time_is_over(sql, filled, worker, told):
