@@ -218,6 +218,21 @@ def test_names_may_be_quoted_qualified_and_in_any_case(sql, name, gate):
     sql(f"drop queue {gate.database}.`{name}`")
 
 
+def test_a_bare_name_that_begins_as_bits_do_is_whole(sql, name):
+    """`0ba...` is a name, for what follows 0b are no bits; its neighbour's is what is left without its ends."""
+    bare = f"0ba{name}x"
+    neighbour = bare[1:-1]
+    for each in (f"`{neighbour}`", bare):
+        sql(f"CREATE QUEUE {each} (payload VARCHAR(20))")
+        sql(f"INSERT INTO {each} (payload) VALUES ('a'), ('b')")
+    assert sql(f"ACK {bare} 1") == 1
+    assert sql.rows(f"SELECT id FROM STREAM {bare} LIMIT 1 NOWAIT") == [(2,)]
+    assert sql.rows(f"SELECT state, epoch FROM `{neighbour}`") == [("to_be_fired", 0)] * 2
+    sql(f"DROP QUEUE {bare}")
+    assert bare not in sql.column("SHOW TABLES")
+    sql(f"DROP QUEUE {neighbour}")
+
+
 def test_comments_do_not_hide_a_statement(sql, queue):
     q = queue()
     sql(f"/* app:1 */ INSERT INTO {q} (payload) VALUES ('a') -- tail")

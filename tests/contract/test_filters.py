@@ -60,6 +60,7 @@ CONDITIONS = (
     "ABS(n) << 1 > 3 OR ABS(n) >> 2 = 1",
     "n > 1 #> 5 OR n < 0\n",
     "big > 1",
+    "big >= 1.00001 AND big <> 10.0 AND NOT big <=> 7.0",
     "big = 99999999999.5",
     "real_n > 0.4e0",
     "name = 'ANN'",

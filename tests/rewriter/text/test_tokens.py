@@ -35,6 +35,18 @@ def test_operators_of_other_dialects_are_none(text: str) -> None:
     assert [t.text for t in tokenize("a << 1 #> b")] == ["a", "<<", "1"]
 
 
+def test_a_number_behind_an_operator_is_one_token() -> None:
+    for operator in ("=", "<", "<=", ">=", "<>", "!=", "<=>", "<<", ">>", "&&", "||", ":=", "-"):
+        assert [t.text for t in tokenize(f"a {operator} 2.5e1")] == ["a", operator, "2.5e1"]
+
+
+@pytest.mark.parametrize("name", ["0bar", "0xfeg", "0b", "0x", "0b2", "0b1$", "0bär", "1st"])
+def test_a_bare_name_may_begin_as_bits_do(name: str) -> None:
+    cursor = TokenCursor(f"ACK {name} 5", start=1)
+    assert cursor.take_identifier() == name
+    assert cursor.take().text == "5"
+
+
 @pytest.mark.parametrize(
     ("literal", "value"),
     [
