@@ -13,7 +13,6 @@ its values are known (Unbound).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 
@@ -209,16 +208,12 @@ def _take_alias(cursor: TokenCursor) -> str | None:
 
 def parse_call(cursor: TokenCursor) -> Statement | None:
     """CALL queue_ack(...); None for any other procedure, a qualified one among them."""
-    verb = cursor.take()  # sqlglot makes one token of the rest, so it is tokenised again, with the same positions
-    if re.match(r"\s*`?queue_\w+`?\s*\(", cursor.sql[verb.end :], re.IGNORECASE) is None:
+    cursor.take()
+    if cursor.token is None or not _is_call(cursor, cursor.position):
         return None
-    blank = " " * (verb.start + len("CALL"))
-    inner = TokenCursor(blank + cursor.sql[verb.start + len("CALL") :], cursor.sql_modes, plain_backslashes=True)
-    if not _is_call(inner, 0):
-        return None
-    settles = _take_call(inner)
-    inner.take_end()
-    return Unbound(cursor.sql, settles.parameters) if isinstance(settles, Unbound) else settles
+    settles = _take_call(cursor)
+    cursor.take_end()
+    return settles
 
 
 def _is_call(cursor: TokenCursor, place: int) -> bool:

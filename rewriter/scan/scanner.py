@@ -142,9 +142,11 @@ _ANALYZED_WRITE = _pattern(
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
-_DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)\Z")
+_DUE = _pattern(
+    rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.][\d.e+-]{0,31}|\?|NULL)"
+    + SPACE + rb"(?>(?:;" + SPACE + rb")*)\Z"
+)  # fmt: skip
 _DUE_MAX = 1024
-_DUE_ENDS = b"'\"?0123456789.lL"
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE|QUEUEGATE_LEASE|TRANSACTION_MODE|\bROLE\b")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
@@ -163,13 +165,10 @@ Handler = Callable[[bytes, int, str | None], Classification]
 
 
 def _ends_with_due(sql: bytes) -> bool:
-    """Whether an INSERT may end with DELAY or AT. Most end with a parenthesis; some libraries add a comment."""
-    if sql[-1:] == b")":
-        return False
+    """Whether an INSERT may end with DELAY or AT, perhaps with comments behind it. Most end with a parenthesis."""
     end = sql[-_DUE_MAX:].rstrip(b"; \t\r\n")
-    if end.endswith(b"*/"):
-        end = end[: max(end.rfind(b"/*"), 0)].rstrip(b"; \t\r\n")
-    return end[-1:] in _DUE_ENDS and _DUE.search(end) is not None
+    may = end[-1:] != b")" or b"--" in end or b"#" in end
+    return may and _DUE.search(end) is not None
 
 
 def _changing(queue: QueueName) -> Effects:

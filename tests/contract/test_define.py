@@ -239,6 +239,11 @@ def test_comments_do_not_hide_a_statement(sql, queue):
     rows = sql.rows(f"-- first line\n/* then */ SELECT id, payload /* in */ FROM /* the */ STREAM {q} LIMIT 1 NOWAIT;")
     assert rows == [(1, "a")]
     assert sql(f"# hash\nACK /* it */ {q} 1;") == 1
+    for tail in ("-- tail", "# (tail)", "; -- tail\n", "/* a */ -- b", "\v"):
+        assert sql(f"INSERT INTO {q} (payload) VALUES ('a') DELAY -- for\n '1h' {tail}") == 1
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next > time_created") == 5
+    sql(f"CALL /* it */ `queue_ack` -- of\n ('{q}', 2) # tail")
+    assert sql.value(f"SELECT state FROM {q} WHERE id = 2") == "acked"
 
 
 def test_words_of_ours_stay_usable_as_names(sql, name):
